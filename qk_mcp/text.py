@@ -1,0 +1,45 @@
+"""Makes foreign text safe to show: escape sequences, control and invisible characters, lengths."""
+
+import re
+
+__all__ = ["CONTROLS", "ESCAPES", "one_line", "printable", "shorten"]
+
+ESCAPES = re.compile(
+    r"""
+    \x1b\[[0-?]*[ -/]*[@-~]                          # CSI: colours, cursor movement
+  | \x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c) # OSC (titles, hyperlinks), DCS, SOS, PM, APC
+  | \x1b[ -/]*[0-~]                                  # two-character and charset sequences
+  | \x9b[0-?]*[ -/]*[@-~]                            # CSI as one C1 byte
+    """,
+    re.VERBOSE,
+)
+"""Terminal escape sequences of ECMA-48, and xterm's."""
+
+CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""C0 and C1 control characters without tab, newline and carriage return."""
+
+_INVISIBLE = re.compile("[\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+                        "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]")  # fmt: skip
+"""Zero-width, bidirectional and tag characters: what a reader does not see, a model still reads."""
+
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+
+
+def printable(text: str, limit: int | None = None) -> str:
+    """Return `text` as a reader would see it: without escapes, controls and invisible characters, at most `limit` long."""
+    text = ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = CONTROLS.sub("", text)
+    text = _INVISIBLE.sub("", text)
+    text = _SURROGATES.sub("\ufffd", text)
+    return text if limit is None else shorten(text, limit)
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """Return `printable(text)` with every run of white space made one blank."""
+    text = " ".join(printable(text).split())
+    return text if limit is None else shorten(text, limit)
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return `text`, cut to `limit` characters with an ellipsis as the last one."""
+    return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"

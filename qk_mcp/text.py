@@ -18,7 +18,8 @@ ESCAPES = re.compile(
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """C0 and C1 control characters without tab, newline and carriage return."""
 
-_INVISIBLE = re.compile("[\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+_INVISIBLE = re.compile("[\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164"
                         "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]")  # fmt: skip
 """Zero-width, bidirectional and tag characters: what a reader does not see, a model still reads."""
 
@@ -26,7 +27,7 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    """Return `text` as a reader would see it: without escapes, controls and invisible characters, at most `limit` long."""
+    """Return `text` as a reader sees it: no escapes, controls or invisible characters, at most `limit` long."""
     text = ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     text = CONTROLS.sub("", text)
     text = _INVISIBLE.sub("", text)

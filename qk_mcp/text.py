@@ -1,14 +1,15 @@
-"""Makes foreign text safe to show: escape sequences, control and invisible characters, lengths."""
+"""Makes foreign text safe to show (escape sequences, invisible characters, lengths), and mistyped words known."""
 
 import re
+from collections.abc import Iterable
 
-__all__ = ["CONTROLS", "ESCAPES", "one_line", "printable", "shorten"]
+__all__ = ["CONTROLS", "ESCAPES", "nearest", "one_line", "printable", "shorten"]
 
 ESCAPES = re.compile(
     r"""
     \x1b\[[0-?]*[ -/]*[@-~]                          # CSI: colours, cursor movement
   | \x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c) # OSC (titles, hyperlinks), DCS, SOS, PM, APC
-  | \x1b[ -/]*[0-~]                                  # two-character and charset sequences
+  | \x1b[ -/]*[0-OQ-WYZ\\`-~]                        # two-character and charset sequences
   | \x9b[0-?]*[ -/]*[@-~]                            # CSI as one C1 byte
     """,
     re.VERBOSE,
@@ -44,3 +45,13 @@ def one_line(text: str, limit: int | None = None) -> str:
 def shorten(text: str, limit: int) -> str:
     """Return `text`, cut to `limit` characters with an ellipsis as the last one."""
     return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"
+
+
+def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
+    """Return those of `known` that `word` may have been meant to be, the nearest first; case does not count."""
+    from difflib import get_close_matches
+
+    folded: dict[str, str] = {}
+    for name in known:
+        folded.setdefault(name.casefold(), name)
+    return [folded[match] for match in get_close_matches(word.casefold(), folded, limit, 0.6)]

@@ -13,8 +13,9 @@ What the supervisor says, a line each:
     exit CODE             the child ended; negative for a signal, as in `subprocess`
     left PID …            processes of the tree that outlive the child, if there are any
     alone                 nothing of the tree is left; the supervisor ends
-What it hears: one byte, to end the whole tree at once. End of file says the
-same while the child lives; after its end it means that what is left may stay.
+What it hears: `k`, to end the whole tree at once; `s`, that the tree is to end,
+so that end of file means the same as `k` from then on. End of file means it
+anyway while the child lives; after its end it says that what is left may stay.
 """
 
 import os
@@ -59,7 +60,7 @@ def _supervise(child: int, supervision: int) -> None:
             pass  # the server is gone, which the next read says too
 
     tell(f"child {child} {int(adopting)}")
-    ended = False
+    ended = stopping = False
     while True:
         alone = False
         while not alone:
@@ -87,7 +88,10 @@ def _supervise(child: int, supervision: int) -> None:
                 asked = os.read(supervision, 1)
             except OSError:
                 asked = b""
-            if asked or not ended:
+            if asked == b"s":
+                stopping = True
+                continue
+            if asked or stopping or not ended:
                 _end_tree(child, tell, ended)
             os._exit(0)
 
@@ -175,9 +179,9 @@ def _serve(control: int) -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules["qk_mcp_guest"] = package
     spec.loader.exec_module(package)
-    from qk_mcp_guest import requests  # type: ignore[import-not-found]
+    from qk_mcp_guest import serving  # type: ignore[import-not-found]
 
-    requests.serve(control)
+    serving.serve(control)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ __all__ = ["serve"]
 
 
 def serve(control: int) -> None:
-    """Import quickie, wait for a request line on `control`, and do what it asks; end of file means that nothing is asked."""
+    """Import quickie, wait for a request line on `control`, do what it asks; end of file means that nothing is."""
     loading.warm_up()
     request = _read(control)
     if request is None:

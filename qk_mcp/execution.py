@@ -1,0 +1,192 @@
+"""One run of a task: start it, feed it, watch it, stop it, collect what it said."""
+
+import asyncio
+import fcntl
+import os
+import struct
+import termios
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+
+from qk_mcp.errors import RunLost, RunTimedOut, UnknownTask
+from qk_mcp.launcher import Guest
+from qk_mcp.output import Capture, Captured
+from qk_mcp.processes import LeftRunning, left_running, stop
+from qk_mcp.spool import file_name
+
+__all__ = ["Observer", "Request", "Run", "Stream", "run"]
+
+type Stream = Literal["stdout", "stderr"]
+type Observer = Callable[[Stream, str, str], None]
+"""Called with a stream, the text of lines that became complete, and the unfinished line after them."""
+
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to run, and its bounds."""
+
+    alias: str
+    tasks: Path
+    task: str
+    args: Sequence[str] = ()
+    stdin: str | None = None
+    """Text for the task's standard input; None and "" mean an immediate end of file."""
+    timeout: float | None = None
+    """Seconds until the run is stopped; None for no limit."""
+    max_output: int
+    """Characters of each stream in the result."""
+    outputs: Path
+    """The directory for complete outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a task ended, and what it said."""
+
+    exit_code: int
+    """Negative for a signal, as in `subprocess`."""
+    stdout: Captured
+    stderr: Captured
+    left: tuple[LeftRunning, ...]
+    seconds: float
+
+
+async def run(guest: Guest, request: Request, observe: Observer | None = None) -> Run:
+    """Run a task in `guest`, which is used up by it, and return how it ended.
+
+    Whatever ends this coroutine early ends the task's whole process tree; a task
+    that ends by itself leaves its children alone. Raises `UnknownTask`,
+    `ProjectBroken`, `RunTimedOut` (with the output so far) and `RunLost`.
+    """
+    began = time.monotonic()
+    readers = _Reader(guest.stdout, "stdout", request, observe), _Reader(guest.stderr, "stderr", request, observe)
+    feeder = _Feeder(guest.stdin, request.stdin)
+    said: dict[str, Any] | None = None
+    by_itself = False
+    left: tuple[LeftRunning, ...] = ()
+    try:
+        with anyio.move_on_after(request.timeout) as limit:
+            await guest.ask({"do": "run", "tasks": str(request.tasks), "task": request.task, "args": [*request.args]})
+            said = await guest.answer()
+            await guest.ended.wait()
+            if guest.exit_code is not None:
+                left = await left_running(guest)
+                by_itself = True
+    finally:
+        with anyio.CancelScope(shield=True):
+            if not by_itself:
+                await stop(guest)
+            feeder.close()
+            stdout, stderr = (reader.finish(listen_on=by_itself) for reader in readers)
+            await guest.release()
+    if said is not None and said["event"] == "unknown":
+        raise UnknownTask(request.alias, request.task, said["near"])
+    if said is not None and said["event"] == "broken":
+        raise broken(request.alias, guest.interpreter, said["error"])
+    if limit.cancelled_caught and request.timeout is not None:
+        raise RunTimedOut(request.task, request.timeout, stdout.text, stderr.text)
+    if guest.exit_code is None:
+        raise RunLost(request.task, stdout.text, stderr.text)
+    return Run(guest.exit_code, stdout, stderr, left, time.monotonic() - began)
+
+
+class _Reader:
+    """Reads one stream as it comes."""
+
+    def __init__(self, descriptor: int, stream: Stream, request: Request, observe: Observer | None) -> None:
+        self._descriptor = descriptor
+        self._stream: Stream = stream
+        self._observe = observe
+        self._capture = Capture(request.max_output, request.outputs, file_name(request.task, stream))
+        self._loop = asyncio.get_running_loop()
+        self._ended = False
+        self._loop.add_reader(descriptor, self._read, _CHUNK)
+
+    def finish(self, *, listen_on: bool) -> Captured:
+        """Take what the pipe holds now, and end; with `listen_on` it stays open for those who still write to it."""
+        waiting = 0 if self._ended else _bytes_waiting(self._descriptor)
+        while waiting > 0 and not self._ended:
+            waiting -= self._read(min(waiting, _CHUNK))
+        if not self._ended:
+            self._loop.remove_reader(self._descriptor)
+            if listen_on:
+                self._loop.add_reader(self._descriptor, _discard, self._loop, self._descriptor)
+            else:
+                os.close(self._descriptor)
+        text, captured = self._capture.finish()
+        if self._observe is not None:
+            self._observe(self._stream, text, "")
+        return captured
+
+    def _read(self, count: int) -> int:
+        data = _read(self._loop, self._descriptor, count)
+        if data is None:
+            self._ended = True
+            return 0
+        text = self._capture.feed(data)
+        if self._observe is not None:
+            self._observe(self._stream, text, self._capture.open_line)
+        return len(data)
+
+
+def _read(loop: asyncio.AbstractEventLoop, descriptor: int, count: int) -> bytes | None:
+    """Return what is there; at the end of file close the descriptor and return None."""
+    try:
+        data = os.read(descriptor, count)
+    except BlockingIOError:
+        return b""
+    if data:
+        return data
+    loop.remove_reader(descriptor)
+    os.close(descriptor)
+    return None
+
+
+def _discard(loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
+    """Read and drop what a left process writes, or it would die of a broken pipe."""
+    _read(loop, descriptor, _CHUNK)
+
+
+def _bytes_waiting(descriptor: int) -> int:
+    answer = fcntl.ioctl(descriptor, termios.FIONREAD, struct.pack("i", 0))
+    count: int = struct.unpack("i", answer)[0]
+    return count
+
+
+class _Feeder:
+    """Writes the task's standard input as fast as the task reads it."""
+
+    def __init__(self, descriptor: int, text: str | None) -> None:
+        self._descriptor = descriptor
+        self._rest = memoryview((text or "").encode("utf-8", "surrogatepass"))
+        self._loop = asyncio.get_running_loop()
+        self._open = True
+        if self._rest:
+            self._loop.add_writer(descriptor, self._write)
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """End the standard input."""
+        if self._open:
+            self._open = False
+            self._loop.remove_writer(self._descriptor)
+            os.close(self._descriptor)
+
+    def _write(self) -> None:
+        try:
+            self._rest = self._rest[os.write(self._descriptor, self._rest[:_CHUNK]) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self.close()  # the task does not want it
+            return
+        if not self._rest:
+            self.close()

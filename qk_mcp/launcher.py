@@ -1,0 +1,186 @@
+"""Starts guests: processes of a project's own interpreter that describe or run its tasks.
+
+A guest comes with two sockets and three pipes. `control` carries one request
+and what the guest says of it; over `supervision` the guest's supervisor tells
+how the task's process ended and what it left (see `qk_mcp/guest/__main__.py`).
+"""
+
+import asyncio
+import json
+import os
+import secrets
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from qk_mcp.environment import environment
+from qk_mcp.errors import GuestFailed
+from qk_mcp.interpreter import Interpreter
+from qk_mcp.project import Location, Project
+
+__all__ = ["Guest", "start"]
+
+_MAIN = Path(__file__).parent / "guest" / "__main__.py"
+_WHOLE = 10.0
+"""Seconds that the end of a supervisor may take before it is killed; it needs one at most."""
+
+
+class Guest:
+    """A started guest; belongs to the running event loop.
+
+    `ended` is set once the task's process has ended, `alone` once nothing of its
+    tree is left, `gone` once the supervisor has ended; the later ones imply the
+    earlier. `exit_code` is None when nobody saw the end.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        mark: str,
+        interpreter: Interpreter,
+        control: socket.socket,
+        supervision: socket.socket,
+        pipes: tuple[int, int, int],
+    ) -> None:
+        self.process = process
+        self.mark = mark
+        self.interpreter = interpreter
+        self.leader: int | None = None
+        self.adopting = False
+        self.exit_code: int | None = None
+        self.left: tuple[int, ...] = ()
+        self.ended = asyncio.Event()
+        self.alone = asyncio.Event()
+        self.gone = asyncio.Event()
+        self.stdin, self.stdout, self.stderr = pipes
+        self._control = control
+        self._supervision = supervision
+        self._said = bytearray()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(supervision, self._hear)
+
+    async def ask(self, request: Mapping[str, Any]) -> None:
+        """Send the one request; a guest that is gone already does not mind."""
+        try:
+            await self._loop.sock_sendall(self._control, json.dumps(request).encode() + b"\n")
+        except (BrokenPipeError, ConnectionResetError):
+            return
+
+    async def answer(self) -> dict[str, Any] | None:
+        """Wait for the line that answers the request; None when the guest ended without one."""
+        data = bytearray()
+        while not data.endswith(b"\n"):
+            try:
+                part = await self._loop.sock_recv(self._control, 1 << 16)
+            except ConnectionResetError:
+                return None
+            if not part:
+                return None
+            data += part
+        said: dict[str, Any] = json.loads(data)
+        return said
+
+    def announce_stop(self) -> None:
+        """Have the supervisor end the whole tree should this process die from now on."""
+        self._tell_supervisor(b"s")
+
+    def end_tree(self) -> None:
+        """Have the supervisor kill the whole tree at once; `alone` tells when that is done."""
+        self._tell_supervisor(b"k")
+
+    def _tell_supervisor(self, word: bytes) -> None:
+        try:
+            self._supervision.send(word)
+        except OSError:
+            return  # it is gone: so is the tree
+
+    async def release(self) -> None:
+        """Reap the supervisor. What an ended task left behind lives on; a tree whose task has not ended ends."""
+        self._loop.remove_reader(self._supervision)
+        self._control.close()
+        self._supervision.close()
+        waited = 0.0
+        while self.process.poll() is None:
+            if waited > _WHOLE:
+                self.process.kill()
+            await asyncio.sleep(0.001 if waited < 0.05 else 0.02)
+            waited += 0.001 if waited < 0.05 else 0.02
+        self.gone.set()
+
+    def _hear(self) -> None:
+        try:
+            part = self._supervision.recv(4096)
+        except ConnectionResetError:
+            part = b""
+        self._said += part
+        *lines, rest = self._said.split(b"\n")
+        self._said = bytearray(rest)
+        for line in lines:
+            word, *values = line.decode().split()
+            match word:
+                case "child":
+                    self.leader, self.adopting = int(values[0]), values[1] == "1"
+                case "exit":
+                    self.exit_code = int(values[0])
+                    self.ended.set()
+                case "left":
+                    self.left = tuple(int(value) for value in values)
+                case "alone":
+                    self.left = ()
+                    self.alone.set()
+        if not part:
+            self._loop.remove_reader(self._supervision)
+            self.ended.set()
+            self.alone.set()
+            self.gone.set()
+
+
+def start(project: Project, location: Location, interpreter: Interpreter, environ: Mapping[str, str]) -> Guest:
+    """Start a guest with the project's root as its directory; raise `GuestFailed` when that cannot be done."""
+    mark = f"QK_MCP_RUN_{secrets.token_hex(8)}"
+    variables = {**environment(interpreter, project, environ), mark: "1"}
+    ours, theirs = [], []
+    try:
+        for _ in range(2):
+            here, there = socket.socketpair()
+            here.setblocking(False)
+            ours.append(here)
+            theirs.append(there)
+        pipes = [os.pipe() for _ in range(3)]
+    except OSError as error:
+        _close(ours + theirs)
+        raise GuestFailed(project.alias, str(interpreter.python), error) from error
+    reads, writes = [pair[0] for pair in pipes], [pair[1] for pair in pipes]
+    outer = (writes[0], reads[1], reads[2])
+    inner = (reads[0], writes[1], writes[2])
+    for descriptor in outer:
+        os.set_blocking(descriptor, False)
+    handed = [there.fileno() for there in theirs]
+    try:
+        process = subprocess.Popen(
+            [interpreter.python, "-P", _MAIN, *map(str, handed)],
+            stdin=inner[0],
+            stdout=inner[1],
+            stderr=inner[2],
+            cwd=location.root,
+            env=variables,
+            start_new_session=True,
+            pass_fds=handed,
+        )
+    except (OSError, ValueError) as error:
+        _close(ours)
+        for descriptor in outer:
+            os.close(descriptor)
+        raise GuestFailed(project.alias, str(interpreter.python), error) from error
+    finally:
+        _close(theirs)
+        for descriptor in inner:
+            os.close(descriptor)
+    return Guest(process, mark, interpreter, ours[0], ours[1], outer)
+
+
+def _close(sockets: list[socket.socket]) -> None:
+    for end in sockets:
+        end.close()

@@ -8,6 +8,7 @@ lies on PYTHONPATH, and leaves `__file__` undefined while a package is imported.
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,9 @@ _NAMESPACES = 10_000
 _PATH = 300
 """Characters of a namespace's path; the path of one that holds itself grows without end."""
 
+began = 0
+"""When `warm_up` began, in nanoseconds: what changed later may have been read before."""
+
 _unusable: "BaseException | None" = None
 
 
@@ -38,7 +42,8 @@ class OldQuickie(Exception):
 
 def warm_up() -> None:
     """Import quickie, and nothing of the project; a failure is kept for `load` to raise."""
-    global _unusable
+    global _unusable, began
+    began = time.time_ns()
     # quickie takes its program name from here, once, when it is imported.
     sys.argv[:] = [os.path.join(os.path.dirname(sys.executable), "qk")]
     # Set where the server was itself started by `qk`: a nested `qk` would not look for its own project.

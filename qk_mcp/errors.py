@@ -5,10 +5,38 @@ prints it on stderr and leaves with `exit_code`; the server answers it as a
 tool error. Each kind of failure is written here once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import ClassVar
 
-__all__ = ["GuestFailed", "QkMcpError", "RunLost", "RunTimedOut", "UnknownTask", "UsageError"]
+__all__ = [
+    "ConfigBroken",
+    "ConfigNotWritten",
+    "ConfigUnreadable",
+    "EditRefused",
+    "GuestFailed",
+    "InvalidDeclaration",
+    "InvalidInput",
+    "InvalidName",
+    "InvalidOption",
+    "InvalidVariable",
+    "LogUnusable",
+    "NameTaken",
+    "NoConfig",
+    "NoDirectory",
+    "NoInterpreter",
+    "PathMissing",
+    "ProjectBroken",
+    "ProjectNeeded",
+    "QkMcpError",
+    "QuickieTooOld",
+    "RunLost",
+    "RunTimedOut",
+    "TasksNotFound",
+    "UnknownProject",
+    "UnknownTask",
+    "UsageError",
+]
 
 
 class QkMcpError(Exception):
@@ -38,6 +66,27 @@ class UsageError(QkMcpError):
     exit_code: ClassVar[int] = 2
 
 
+class InvalidInput(UsageError):
+    """A tool's parameter cannot be used."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"parameter {name!r}: {why}")
+
+
+class InvalidOption(UsageError):
+    """An option's value cannot be used."""
+
+    def __init__(self, option: str, why: str) -> None:
+        super().__init__(f"option {option}: {why}")
+
+
+class ProjectBroken(QkMcpError):
+    """A project's tasks module could not be loaded."""
+
+    def __init__(self, alias: str, what: str, why: str, hint: str) -> None:
+        super().__init__(f"project {alias!r} could not be loaded: {what}", why, hint)
+
+
 class UnknownTask(QkMcpError):
     """No task of the project has that name or alias."""
 
@@ -54,7 +103,7 @@ class RunTimedOut(QkMcpError):
 
     def __init__(self, task: str, timeout: float, stdout: str, stderr: str) -> None:
         super().__init__(
-            f"task {task!r} was still running after its timeout of {timeout:g} s; it and all it had started were stopped",
+            f"task {task!r} ran longer than its timeout of {timeout:g} s; it was stopped with all it had started",
             hint="pass a larger `timeout` if the task needs longer",
             details=_output_so_far(stdout, stderr),
         )
@@ -88,3 +137,190 @@ class GuestFailed(QkMcpError):
             f"{type(error).__name__}: {error}",
             "run that interpreter by hand to see why; `qk-mcp inspect` tells how it was chosen",
         )
+
+
+class NoInterpreter(QkMcpError):
+    """No Python that has quickie was found for a project: `tried` says why each place was passed over."""
+
+    def __init__(self, alias: str, tried: Sequence[str], absent: Sequence[str], hint: str) -> None:
+        why = [*tried, *([f"not there: {', '.join(absent)}"] if absent else [])]
+        super().__init__(f"project {alias!r}: no Python that has quickie was found", "\n".join(why), hint)
+
+
+class QuickieTooOld(QkMcpError):
+    """The first quickie that was found for a project is older than what can be asked for its tasks."""
+
+    def __init__(self, alias: str, found: str, needed: str, where: str, hint: str) -> None:
+        super().__init__(
+            f"project {alias!r}: its quickie is {found}, and quickie {needed} or later is needed",
+            f"It was found in {where}.",
+            hint,
+        )
+
+
+class InvalidVariable(QkMcpError):
+    """The `env` of a project sets a variable that no process can have."""
+
+    def __init__(self, alias: str, name: str, why: str) -> None:
+        super().__init__(
+            f"project {alias!r}: the variable {name!r} of its `env` cannot be set", why, "mend it in the config"
+        )
+
+
+_NAME_RULE = "a name is 1 to 64 printable characters without : / \\, not starting with -, no blank at an end"
+
+
+class InvalidName(UsageError):
+    """A project cannot be called that."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{name!r} cannot be a project's name: {why}", hint=_NAME_RULE)
+
+
+class InvalidDeclaration(UsageError):
+    """What should be NAME:PATH is not."""
+
+    def __init__(self, text: str, why: str, example: str) -> None:
+        super().__init__(f"{text!r} is not NAME:PATH: {why}", hint=f"write it like {example}")
+
+
+class NoDirectory(UsageError):
+    """A relative path, and no current directory that it could start from."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"the relative path {path!r} leads nowhere",
+            "The current directory was deleted or may not be read.",
+            "give an absolute path",
+        )
+
+
+class PathMissing(QkMcpError):
+    """A project's path does not exist, or cannot be looked at for `reason`."""
+
+    def __init__(
+        self,
+        alias: str,
+        path: Path,
+        origin: str,
+        near: Sequence[Path],
+        unset: str | None,
+        reason: str = "",
+    ) -> None:
+        trouble = f"cannot look at {path}: {reason}" if reason else f"there is no {path}"
+        if unset:
+            hint = f"the variable {unset} is not set here; write the path without it"
+        elif near:
+            hint = f"did you mean {_either(map(str, near))}?"
+        else:
+            hint = "correct the path, or remove the project"
+        super().__init__(f"project {alias!r}: {trouble}", _declared(origin), hint)
+
+
+class TasksNotFound(QkMcpError):
+    """A project's path exists but is no tasks module and holds none."""
+
+    def __init__(self, alias: str, path: Path, why: str, near: Sequence[Path]) -> None:
+        hint = (
+            f"tasks are in {_either(map(str, near))}: use that path"
+            if near
+            else "give the _qk directory, the _qk.py file, or the directory that holds either"
+        )
+        super().__init__(f"project {alias!r}: no tasks at {path}", f"{why[0].upper()}{why[1:]}.", hint)
+
+
+class UnknownProject(QkMcpError):
+    """No project has that alias, or none holds that path."""
+
+    def __init__(self, name: str, known: Sequence[str], near: Sequence[str], *, path: bool = False) -> None:
+        super().__init__(
+            f"no project holds the path {name!r}" if path else f"no project is named {name!r}",
+            f"Projects: {', '.join(known)}." if known else "There are no projects.",
+            f"did you mean {_either(map(repr, near))}?" if near else "" if known else _ADD_ONE,
+        )
+
+
+class ProjectNeeded(QkMcpError):
+    """Several projects, or none, and nothing says which is meant."""
+
+    def __init__(self, known: Sequence[str]) -> None:
+        if known:
+            super().__init__("which project?", f"Projects: {', '.join(known)}.", "pass one of these names as `project`")
+        else:
+            super().__init__("there are no projects", hint=_ADD_ONE)
+
+
+_ADD_ONE = "`qk-mcp projects add NAME:PATH` adds one"
+
+
+class ConfigUnreadable(QkMcpError):
+    """The config file cannot be read."""
+
+    def __init__(self, path: Path, why: str, hint: str) -> None:
+        super().__init__(f"cannot read the config {path}", why, hint)
+
+
+class ConfigBroken(QkMcpError):
+    """The config file can be read but not be understood; every fault of it is told."""
+
+    def __init__(self, path: Path, faults: Sequence[str]) -> None:
+        super().__init__(f"the config {path} is broken", "\n".join(faults), "correct it by hand")
+
+
+class ConfigNotWritten(QkMcpError):
+    """The config file could not be replaced; it is as it was."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"cannot write the config {path}", f"{why[0].upper()}{why[1:]}; it is as it was.")
+
+
+class EditRefused(QkMcpError):
+    """The config file is written in a way that is better edited by hand; it is as it was."""
+
+    def __init__(self, path: Path, why: str, by_hand: str) -> None:
+        super().__init__(f"the config {path} was not changed", why, by_hand)
+
+
+class NameTaken(QkMcpError):
+    """The config already has a project of that name, at another path, or of one that differs only by case."""
+
+    def __init__(self, alias: str, taken: str, path: str) -> None:
+        if alias == taken:
+            super().__init__(
+                f"there is a project named {alias!r} already",
+                f"Its path is {path}.",
+                "choose another name, or replace its path with --force",
+            )
+        else:
+            super().__init__(
+                f"there is a project named {taken!r} already, which differs from {alias!r} only by case",
+                f"Its path is {path}.",
+                f"choose another name, or remove that one first: qk-mcp projects remove {taken}",
+            )
+
+
+class NoConfig(QkMcpError):
+    """There is no place for the user's config."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "there is no place for your config",
+            "This user has no home directory.",
+            "set HOME or XDG_CONFIG_HOME, or name a file with --config FILE",
+        )
+
+
+class LogUnusable(UsageError):
+    """The log file cannot be opened."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"cannot write the log file {path}", why, "name a file that you may write with --log-file")
+
+
+def _declared(origin: str) -> str:
+    return f"Declared by {origin}." if origin else ""
+
+
+def _either(options: Iterable[str]) -> str:
+    *some, last = options
+    return f"{', '.join(some)} or {last}" if some else last

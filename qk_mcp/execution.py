@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import anyio
 
+from qk_mcp.diagnosis import broken
 from qk_mcp.errors import RunLost, RunTimedOut, UnknownTask
 from qk_mcp.launcher import Guest
 from qk_mcp.output import Capture, Captured
@@ -32,8 +33,6 @@ _CHUNK = 1 << 16
 class Request:
     """What to run, and its bounds."""
 
-    alias: str
-    tasks: Path
     task: str
     args: Sequence[str] = ()
     stdin: str | None = None
@@ -73,7 +72,9 @@ async def run(guest: Guest, request: Request, observe: Observer | None = None) -
     left: tuple[LeftRunning, ...] = ()
     try:
         with anyio.move_on_after(request.timeout) as limit:
-            await guest.ask({"do": "run", "tasks": str(request.tasks), "task": request.task, "args": [*request.args]})
+            await guest.ask(
+                {"do": "run", "tasks": str(guest.plan.location.tasks), "task": request.task, "args": [*request.args]}
+            )
             said = await guest.answer()
             await guest.ended.wait()
             if guest.exit_code is not None:
@@ -87,9 +88,9 @@ async def run(guest: Guest, request: Request, observe: Observer | None = None) -
             stdout, stderr = (reader.finish(listen_on=by_itself) for reader in readers)
             await guest.release()
     if said is not None and said["event"] == "unknown":
-        raise UnknownTask(request.alias, request.task, said["near"])
+        raise UnknownTask(guest.plan.project.alias, request.task, said["near"])
     if said is not None and said["event"] == "broken":
-        raise broken(request.alias, guest.interpreter, said["error"])
+        raise broken(guest.plan, said["error"])
     if limit.cancelled_caught and request.timeout is not None:
         raise RunTimedOut(request.task, request.timeout, stdout.text, stderr.text)
     if guest.exit_code is None:

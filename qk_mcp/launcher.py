@@ -12,19 +12,32 @@ import secrets
 import socket
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qk_mcp.environment import environment
+from qk_mcp.environment import MARK, environment
 from qk_mcp.errors import GuestFailed
-from qk_mcp.interpreter import Interpreter
-from qk_mcp.project import Location, Project
+from qk_mcp.interpreter import Interpreter, find
+from qk_mcp.project import Location, Project, locate
 
-__all__ = ["Guest", "start"]
+__all__ = ["Guest", "Plan", "launch", "plan"]
 
 _MAIN = Path(__file__).parent / "guest" / "__main__.py"
 _WHOLE = 10.0
 """Seconds that the end of a supervisor may take before it is killed; it needs one at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a guest of a project is started with; guests of equal plans cannot be told apart."""
+
+    project: Project
+    location: Location
+    interpreter: Interpreter
+    variables: Mapping[str, str]
+    root: tuple[int, int]
+    """Device and inode of the root, which may be replaced by another directory."""
 
 
 class Guest:
@@ -39,14 +52,14 @@ class Guest:
         self,
         process: subprocess.Popen[bytes],
         mark: str,
-        interpreter: Interpreter,
+        plan: Plan,
         control: socket.socket,
         supervision: socket.socket,
         pipes: tuple[int, int, int],
     ) -> None:
         self.process = process
         self.mark = mark
-        self.interpreter = interpreter
+        self.plan = plan
         self.leader: int | None = None
         self.adopting = False
         self.exit_code: int | None = None
@@ -96,6 +109,11 @@ class Guest:
         except OSError:
             return  # it is gone: so is the tree
 
+    def close_pipes(self) -> None:
+        """Close the pipes of a guest that was never asked for anything."""
+        for descriptor in (self.stdin, self.stdout, self.stderr):
+            os.close(descriptor)
+
     async def release(self) -> None:
         """Reap the supervisor. What an ended task left behind lives on; a tree whose task has not ended ends."""
         self._loop.remove_reader(self._supervision)
@@ -137,10 +155,23 @@ class Guest:
             self.gone.set()
 
 
-def start(project: Project, location: Location, interpreter: Interpreter, environ: Mapping[str, str]) -> Guest:
-    """Start a guest with the project's root as its directory; raise `GuestFailed` when that cannot be done."""
-    mark = f"QK_MCP_RUN_{secrets.token_hex(8)}"
-    variables = {**environment(interpreter, project, environ), mark: "1"}
+def plan(project: Project, environ: Mapping[str, str]) -> Plan:
+    """Find where the project's tasks lie, its interpreter, and the environment of its tasks.
+
+    Looks at files only. Raises `QkMcpError` when there are no tasks, or no usable interpreter.
+    """
+    location = locate(project)
+    interpreter = find(project, location, environ)
+    status = location.root.stat()
+    return Plan(
+        project, location, interpreter, environment(interpreter, project, environ), (status.st_dev, status.st_ino)
+    )
+
+
+def launch(plan: Plan) -> Guest:
+    """Start a guest in the project's root; raise `GuestFailed` when that cannot be done."""
+    interpreter, alias = plan.interpreter, plan.project.alias
+    mark = MARK + secrets.token_hex(8)
     ours, theirs = [], []
     try:
         for _ in range(2):
@@ -151,7 +182,7 @@ def start(project: Project, location: Location, interpreter: Interpreter, enviro
         pipes = [os.pipe() for _ in range(3)]
     except OSError as error:
         _close(ours + theirs)
-        raise GuestFailed(project.alias, str(interpreter.python), error) from error
+        raise GuestFailed(alias, str(interpreter.python), error) from error
     reads, writes = [pair[0] for pair in pipes], [pair[1] for pair in pipes]
     outer = (writes[0], reads[1], reads[2])
     inner = (reads[0], writes[1], writes[2])
@@ -164,8 +195,8 @@ def start(project: Project, location: Location, interpreter: Interpreter, enviro
             stdin=inner[0],
             stdout=inner[1],
             stderr=inner[2],
-            cwd=location.root,
-            env=variables,
+            cwd=plan.location.root,
+            env={**plan.variables, mark: "1"},
             start_new_session=True,
             pass_fds=handed,
         )
@@ -173,12 +204,12 @@ def start(project: Project, location: Location, interpreter: Interpreter, enviro
         _close(ours)
         for descriptor in outer:
             os.close(descriptor)
-        raise GuestFailed(project.alias, str(interpreter.python), error) from error
+        raise GuestFailed(alias, str(interpreter.python), error) from error
     finally:
         _close(theirs)
         for descriptor in inner:
             os.close(descriptor)
-    return Guest(process, mark, interpreter, ours[0], ours[1], outer)
+    return Guest(process, mark, plan, ours[0], ours[1], outer)
 
 
 def _close(sockets: list[socket.socket]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from qk_mcp.spool import Spool
 from qk_mcp.text import ESCAPES
 
-__all__ = ["MAX_OUTPUT", "Capture", "Captured"]
+__all__ = ["MAX_OUTPUT", "Capture", "Captured", "redraw"]
 
 MAX_OUTPUT = 30_000
 """Characters of a stream that an answer holds by default."""
@@ -106,20 +106,9 @@ class Capture:
         return lines
 
     def _redraw(self, line: str) -> str:
-        """Return what a terminal shows of `line` after its carriage returns and backspaces."""
-        if not _REDRAWS.search(line):
-            return line
-        self._redrawn = True
-        line = next((part for part in reversed(line.split("\r")) if part), "")
-        if "\b" in line:
-            shown: list[str] = []
-            for character in line:
-                if character != "\b":
-                    shown.append(character)
-                elif shown:
-                    shown.pop()
-            line = "".join(shown)
-        return line
+        shown = redraw(line)
+        self._redrawn = self._redrawn or shown is not line
+        return shown
 
     def _commit(self, text: str) -> str:
         self._characters += len(text)
@@ -144,3 +133,17 @@ class Capture:
         where = f"; complete in {file}" if file else f"; not kept: {error}" if error else ""
         gap = "" if not head or head.endswith("\n") else "\n"
         return f"{head}{gap}[… {left_out:,} characters left out here{where} …]\n{tail[start:]}"
+
+
+def redraw(line: str) -> str:
+    """Return what a terminal shows of `line` after its carriage returns and backspaces, more or less."""
+    if not _REDRAWS.search(line):
+        return line
+    line = next((part for part in reversed(line.split("\r")) if part), "")
+    shown: list[str] = []
+    for character in line:
+        if character != "\b":
+            shown.append(character)
+        elif shown:
+            shown.pop()
+    return "".join(shown)

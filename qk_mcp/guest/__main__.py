@@ -103,7 +103,7 @@ def _adopt_orphans() -> bool:
     try:
         import ctypes
 
-        return ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+        return bool(ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0)  # PR_SET_CHILD_SUBREAPER
     except (ImportError, OSError, AttributeError):
         return False
 

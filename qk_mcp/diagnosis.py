@@ -1,0 +1,108 @@
+"""Turns what a guest reports of a failed load into one short text that says what to mend.
+
+The same text is the tool error, the `error` of a listing's entry, and what
+`inspect` shows.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from qk_mcp.errors import ProjectBroken
+from qk_mcp.installation import PACKAGE, install_command
+from qk_mcp.launcher import Plan
+from qk_mcp.text import one_line, printable
+
+__all__ = ["broken", "died", "too_slow"]
+
+_MESSAGE = 1_000
+"""Characters of an exception's message."""
+_OUTPUT = 2_000
+"""Characters of what a module printed before it failed."""
+
+
+def broken(plan: Plan, report: Mapping[str, Any]) -> ProjectBroken:
+    """The tasks module could not be loaded: `report` is what the guest's `explain` returned."""
+    lines = _frames(plan, report)
+    for cause in report.get("causes", ()):
+        lines.append(f"caused by {_headline(cause)}")
+        lines += _frames(plan, cause)
+    for part in report.get("errors", ()):
+        lines.append(f"with {_headline(part)}")
+        lines += _frames(plan, part)
+    lines.append(_loaded_with(plan))
+    return ProjectBroken(plan.project.alias, _headline(report), "\n".join(lines), _remedy(plan, report))
+
+
+def too_slow(plan: Plan, seconds: float, output: str) -> ProjectBroken:
+    """The tasks module was not loaded in time."""
+    return ProjectBroken(
+        plan.project.alias,
+        f"its tasks were not loaded within {seconds:g} s",
+        _printed(output) + _loaded_with(plan),
+        "move slow work out of the module's import and into tasks, or give `qk-mcp serve` a larger --describe-timeout",
+    )
+
+
+def died(plan: Plan, exit_code: int | None, output: str) -> ProjectBroken:
+    """The interpreter ended while it loaded the tasks module."""
+    how = "was killed" if exit_code is None else f"ended with exit code {exit_code}"
+    return ProjectBroken(
+        plan.project.alias,
+        f"its interpreter {how} while the tasks were loaded",
+        _printed(output) + _loaded_with(plan),
+        f"see what {_tasks_file(plan)} does when it is imported, or whether that Python runs at all",
+    )
+
+
+def _headline(report: Mapping[str, Any]) -> str:
+    if "exit_code" in report:
+        return f"it calls sys.exit({report['exit_code']}) while it is imported"
+    kind, message = str(report.get("type", "")), one_line(str(report.get("message", "")), _MESSAGE)
+    return f"{one_line(kind, 100)}: {message}" if message else one_line(kind, 100)
+
+
+def _frames(plan: Plan, report: Mapping[str, Any]) -> list[str]:
+    shown = []
+    for frame in report.get("frames", ()):
+        place = f"{_relative(plan, str(frame['file']))}:{frame['line']}"
+        code = one_line(str(frame["code"]), 200)
+        shown.append(f"  {one_line(place)}: {code}" if code else f"  {one_line(place)}")
+    return shown
+
+
+def _relative(plan: Plan, file: str) -> str:
+    root = str(plan.location.root) + os.sep
+    return file.removeprefix(root)
+
+
+def _tasks_file(plan: Plan) -> Path:
+    return plan.location.tasks
+
+
+def _loaded_with(plan: Plan) -> str:
+    interpreter = plan.interpreter
+    return f"Loaded with {interpreter.python} ({interpreter.reason}), quickie {interpreter.quickie}."
+
+
+def _printed(output: str) -> str:
+    text = printable(output[-_OUTPUT:]).strip()
+    return f"It had printed:\n{text}\n" if text else ""
+
+
+def _remedy(plan: Plan, report: Mapping[str, Any]) -> str:
+    everything = [report, *report.get("causes", ())]
+    missing = next((str(each["missing"]) for each in everything if "missing" in each), None)
+    kind = str(report.get("type", ""))
+    if missing is not None:
+        package = PACKAGE if missing == "quickie" else one_line(missing, 100)
+        command = install_command(plan.interpreter.python, plan.variables, package)
+        return f"install what is missing into that environment: {command}"
+    if kind in ("SyntaxError", "IndentationError", "TabError"):
+        return "mend the line shown, then list the tasks again"
+    if "exit_code" in report:
+        return "move that call into a task: importing the module must not end the program"
+    if kind in ("OldQuickie", "OldPython"):
+        return f"install a newer one: {install_command(plan.interpreter.python, plan.variables)}"
+    return "mend the project's code at the place shown, then list the tasks again"

@@ -1,0 +1,104 @@
+"""Reads what a model sends to a tool: strict about meaning, lenient about form.
+
+Models send null or "" for what they leave out, numbers as text, and lists
+written as a string. All of that is understood; anything else is a tool error.
+"""
+
+import json
+import math
+import shlex
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from qk_mcp.errors import InvalidInput
+from qk_mcp.text import nearest
+
+__all__ = ["check_names", "seconds", "text", "words"]
+
+
+def check_names(given: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse a parameter that the tool does not have."""
+    for name in given:
+        if name not in known:
+            near = nearest(name, known)
+            raise InvalidInput(name, f"there is no such parameter; did you mean {near[0]!r}?" if near else
+                               "there is no such parameter; the tool takes " + ", ".join(known))  # fmt: skip
+
+
+def text(given: Mapping[str, Any], name: str) -> str | None:
+    """Return a parameter that is a text; None when it is left out, null or empty."""
+    value = given.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise InvalidInput(name, f"it must be a string, not {_kind(value)}")
+    return value
+
+
+def seconds(given: Mapping[str, Any], name: str, default: float) -> float:
+    """Return a positive, finite number of seconds."""
+    value = given.get(name)
+    if value is None or value == "":
+        return default
+    try:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ValueError
+        number = float(value)
+    except (ValueError, OverflowError):
+        raise InvalidInput(name, f"it must be a number of seconds, not {_kind(value)}") from None
+    if not math.isfinite(number) or number <= 0:
+        raise InvalidInput(name, f"it must be a positive, finite number of seconds, not {value}")
+    return number
+
+
+def words(given: Mapping[str, Any], name: str) -> list[str]:
+    """Return command-line words: a list, a JSON list in a string, or a string split as a shell splits it."""
+    value = given.get(name)
+    if value is None or value == "":
+        return []
+    if isinstance(value, str):
+        value = _split(name, value)
+    if not isinstance(value, list):
+        raise InvalidInput(name, f"it must be a list of strings, one a command-line word, not {_kind(value)}")
+    return [_word(name, position, item) for position, item in enumerate(value)]
+
+
+def _split(name: str, value: str) -> list[Any]:
+    if value.lstrip().startswith("["):
+        try:
+            listed = json.loads(value)
+        except ValueError:
+            pass  # a word may well begin with a bracket
+        else:
+            if isinstance(listed, list):
+                return listed
+    try:
+        return shlex.split(value)
+    except ValueError as error:
+        raise InvalidInput(name, f"the string cannot be split into words ({error}); pass a list of strings") from None
+
+
+def _word(name: str, position: int, item: Any) -> str:
+    if isinstance(item, int | float) and not isinstance(item, bool):
+        return json.dumps(item)
+    if not isinstance(item, str):
+        raise InvalidInput(name, f"item {position} must be a string, not {_kind(item)}")
+    if "\0" in item:
+        raise InvalidInput(name, f"item {position} holds a NUL character, which no command line can carry")
+    return item
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case str():
+            return f"the string {value[:60]!r}"
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case _:
+            return f"the number {str(value)[:60]}"

@@ -1,0 +1,224 @@
+"""The MCP server: two tools over stdio, on FastMCP."""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from fastmcp import FastMCP
+from fastmcp.server.dependencies import get_context
+from fastmcp.tools import Tool, ToolResult
+from mcp_types import TextContent, ToolAnnotations
+
+from qk_mcp import __version__, catalog, execution, inputs, launcher, live, schemas
+from qk_mcp.errors import InvalidInput, QkMcpError
+from qk_mcp.execution import Request, Run, Stream
+from qk_mcp.introspection import Catalogs
+from qk_mcp.output import Captured
+from qk_mcp.project import Project
+from qk_mcp.registry import Registry
+from qk_mcp.spares import Spares
+
+__all__ = ["Settings", "TaskServer"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the user may set for a server."""
+
+    environ: Mapping[str, str]
+    outputs: Path
+    """The directory for complete outputs."""
+    max_output: int
+    """Characters of each stream in an answer."""
+    describe_timeout: float
+    """Seconds that describing a project may take."""
+    spares: int
+    """How many warm spares there may be."""
+
+
+class TaskServer:
+    """Answers the two tools for the projects of a registry."""
+
+    def __init__(self, registry: Registry, settings: Settings) -> None:
+        self._registry = registry
+        self._settings = settings
+        self._catalogs = Catalogs(settings.environ, timeout=settings.describe_timeout)
+        self._spares = Spares(limit=settings.spares)
+        self._calls: dict[anyio.CancelScope, anyio.Event] = {}
+
+    def app(self) -> FastMCP[None]:
+        """Build the FastMCP server."""
+        app: FastMCP[None] = FastMCP(
+            "qk-mcp", instructions=schemas.instructions(self._registry), version=__version__, tasks=False
+        )
+        app.add_tool(
+            _Tool(
+                name="list_tasks",
+                title="List tasks",
+                description=schemas.LIST_DESCRIPTION,
+                parameters=schemas.LIST_INPUT,
+                output_schema=schemas.LIST_OUTPUT,
+                annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+                answer=self._tracked(self.list_tasks),
+            )
+        )
+        app.add_tool(
+            _Tool(
+                name="run_task",
+                title="Run a task",
+                description=schemas.RUN_DESCRIPTION,
+                parameters=schemas.RUN_INPUT,
+                output_schema=schemas.RUN_OUTPUT,
+                annotations=ToolAnnotations(
+                    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+                ),
+                answer=self._tracked(self.run_task),
+            )
+        )
+        return app
+
+    async def list_tasks(self, given: Mapping[str, Any]) -> ToolResult:
+        """List the tasks of one project, or of all."""
+        inputs.check_names(given, schemas.LIST_INPUT["properties"])
+        name, pattern = inputs.text(given, "project"), inputs.text(given, "filter")
+        if name is not None:
+            project = self._registry.find(name)
+            entries = [catalog.entry(project.alias, await self._catalogs.get(project), pattern)]
+        else:
+            entries = await self._entries(pattern)
+        listed = catalog.shrink(entries)
+        return _result({"result": listed}, text=json.dumps(listed, ensure_ascii=False))
+
+    async def _entries(self, pattern: str | None) -> list[dict[str, Any]]:
+        """The entries of all projects, each described at the same time as the others; a failure is an entry, too."""
+        entries: dict[str, dict[str, Any]] = {}
+
+        async def add(project: Project) -> None:
+            try:
+                entries[project.alias] = catalog.entry(project.alias, await self._catalogs.get(project), pattern)
+            except QkMcpError as failure:
+                entries[project.alias] = catalog.broken_entry(project, failure)
+
+        async with anyio.create_task_group() as tasks:
+            for project in self._registry.projects:
+                tasks.start_soon(add, project)
+        return [entries[project.alias] for project in self._registry.projects]
+
+    async def run_task(self, given: Mapping[str, Any]) -> ToolResult:
+        """Run one task."""
+        inputs.check_names(given, schemas.RUN_INPUT["properties"])
+        task = inputs.text(given, "task_name")
+        if task is None:
+            raise InvalidInput("task_name", "it is needed; list_tasks shows the names")
+        request = Request(
+            task=task,
+            args=inputs.words(given, "args"),
+            stdin=inputs.text(given, "stdin"),
+            timeout=inputs.seconds(given, "timeout", schemas.DEFAULT_TIMEOUT),
+            max_output=self._settings.max_output,
+            outputs=self._settings.outputs,
+        )
+        project = self._registry.find(inputs.text(given, "project"))
+        plan = launcher.plan(project, self._settings.environ)
+        guest = self._spares.take(plan)
+        async with live.live(_Notifier(task)) as observe:
+            outcome = await _outcome(execution.run(guest, request, observe))
+        self._spares.prepare(plan)
+        if isinstance(outcome, QkMcpError):
+            log.warning("run project=%s task=%s: %s", project.alias, task, outcome.what)
+            raise outcome
+        log.info("run project=%s task=%s exit=%d seconds=%.3f", project.alias, task, outcome.exit_code, outcome.seconds)
+        return _result(_answer(outcome))
+
+    async def stop(self) -> None:
+        """Cancel every call under way, and wait until its processes have ended."""
+        calls = list(self._calls.items())
+        for scope, _ in calls:
+            scope.cancel()
+        for _, ended in calls:
+            await ended.wait()
+
+    def _tracked(self, answer: "_Answer") -> "_Answer":
+        async def tracked(given: Mapping[str, Any]) -> ToolResult:
+            with anyio.CancelScope() as scope:
+                ended = self._calls[scope] = anyio.Event()
+                try:
+                    return await answer(given)
+                except QkMcpError as failure:
+                    return _failed(str(failure))
+                finally:
+                    del self._calls[scope]
+                    ended.set()
+            return _failed("the server is being stopped")
+
+        return tracked
+
+
+type _Answer = Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
+
+
+class _Tool(Tool):
+    """A tool with hand-written schemas that gets its arguments as the client sent them."""
+
+    answer: Any
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        result: ToolResult = await self.answer(arguments)
+        return result
+
+
+class _Notifier:
+    """Sends a task's output to the client of the present call."""
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+        self._context = get_context()
+
+    async def log(self, stream: Stream, text: str) -> None:
+        await self._context.log(text, level="info" if stream == "stdout" else "warning", logger_name=self._task)
+
+    async def progress(self, seconds: float, message: str) -> None:
+        await self._context.report_progress(seconds, message=message)
+
+
+async def _outcome(running: Awaitable[Run]) -> Run | QkMcpError:
+    try:
+        return await running
+    except QkMcpError as failure:
+        return failure
+
+
+def _answer(run: Run) -> dict[str, Any]:
+    answer: dict[str, Any] = {"exit_code": run.exit_code, "stdout": run.stdout.text, "stderr": run.stderr.text}
+    streams = {"stdout": run.stdout, "stderr": run.stderr}
+    truncated = {name: _truncated(stream) for name, stream in streams.items() if not stream.complete}
+    if truncated:
+        answer["truncated"] = truncated
+    if run.left:
+        answer["left_running"] = [{"pid": each.pid, "command": each.command} for each in run.left]
+    return answer
+
+
+def _truncated(stream: Captured) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "characters": stream.characters,
+        "bytes": stream.size,
+        "file": None if stream.file is None else str(stream.file),
+    }
+    return told | ({"error": stream.file_error} if stream.file_error else {})
+
+
+def _result(structured: dict[str, Any], text: str | None = None) -> ToolResult:
+    """The same JSON as text and as structured content (MCP 2025-11-25, structured content)."""
+    text = json.dumps(structured, ensure_ascii=False) if text is None else text
+    return ToolResult([TextContent(type="text", text=text)], structured)
+
+
+def _failed(message: str) -> ToolResult:
+    return ToolResult([TextContent(type="text", text=message)], is_error=True)

@@ -1,0 +1,117 @@
+"""Runs the server on standard input and output: descriptors, signals, and an end that always comes.
+
+The process may end at any moment, by `os._exit` or by SIGKILL: the supervisor
+of each guest notices and ends its tree.
+"""
+
+import asyncio
+import gc
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import warnings
+from typing import TYPE_CHECKING, NoReturn
+
+from qk_mcp.registry import Registry
+
+if TYPE_CHECKING:
+    from qk_mcp.server import TaskServer
+
+__all__ = ["serve"]
+
+_LAST_CALL = 1.9
+"""Seconds after which the process ends, whatever it waits for; clients wait about two."""
+
+
+def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm: bool) -> NoReturn:
+    """Serve MCP on stdin and stdout until the client closes them or a signal comes; leaves the process.
+
+    `max_output` counts characters of each stream in an answer, `describe_timeout`
+    seconds; `warm` allows warm spares. What libraries print while they are imported goes to stderr.
+    """
+    gc.disable()  # a tenth of the start
+    wire = os.dup(1)
+    os.dup2(2, 1)
+    os.environ["FASTMCP_ENV_FILE"] = os.devnull  # a project's .env must not configure the server
+    os.environ["FASTMCP_LOG_ENABLED"] = "false"
+    warnings.simplefilter("ignore")  # a library's deprecations say nothing to a user
+    import anyio
+    from platformdirs import user_state_path
+
+    from qk_mcp.server import Settings, TaskServer
+    from qk_mcp.spares import SPARES
+
+    settings = Settings(
+        environ=dict(os.environ),
+        outputs=user_state_path("qk-mcp") / "outputs",
+        max_output=max_output,
+        describe_timeout=describe_timeout,
+        spares=SPARES if warm else 0,
+    )
+    server = TaskServer(registry, settings)
+    app = server.app()
+    sys.stdout.flush()
+    os.dup2(wire, 1)
+    os.close(wire)
+    gc.freeze()
+    gc.enable()
+
+    async def run() -> None:
+        _handle_signals(server)
+        _watch_for_hangup()
+        await app.run_async(transport="stdio", show_banner=False)
+
+    try:
+        anyio.run(run)
+    finally:
+        _leave(0)
+
+
+def _handle_signals(server: "TaskServer") -> None:
+    """End by the first signal with every tree stopped, by a second one at once."""
+    loop = asyncio.get_running_loop()
+    stopping: set[asyncio.Task[None]] = set()
+
+    async def stop(code: int) -> None:
+        await server.stop()
+        _leave(code)
+
+    def on_signal(number: int) -> None:
+        code = 128 + number
+        if stopping:
+            _leave(code)
+        _leave_in(_LAST_CALL, code)
+        stopping.add(loop.create_task(stop(code)))
+
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name)
+        loop.add_signal_handler(number, on_signal, int(number))
+
+
+def _watch_for_hangup() -> None:
+    """See that the process ends when the client is gone, even while it waits for that client to read."""
+    stdin = os.dup(0)
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(stdin, 0)  # a hang-up is always told
+        poll.poll()
+        _leave_in(_LAST_CALL, 0)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _leave_in(seconds: float, code: int) -> None:
+    def leave() -> None:
+        time.sleep(seconds)
+        _leave(code)
+
+    threading.Thread(target=leave, daemon=True).start()
+
+
+def _leave(code: int) -> NoReturn:
+    """End without waiting for the thread that reads stdin, nor for half a second of tidying up."""
+    os._exit(code)

@@ -169,7 +169,7 @@ class Footprint:
         return state
 
     def hear(self, event: str, arguments: "tuple[Any, ...]") -> None:
-        """The audit hook, for events of Python's "Audit events table". Whatever it raised would fail the audited call."""
+        """The audit hook, for events of Python's "Audit events table"; if it raised, the audited call would fail."""
         if event == "open":
             path, mode, flags = arguments
             if _reads(mode, flags):

@@ -1,0 +1,180 @@
+"""What introspection yields: a project's tasks, checked and bounded.
+
+A report comes from a foreign process: nothing in it is trusted to have the right
+type, a decent length, or to be free of characters that a reader does not see.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os.path import relpath
+from pathlib import Path
+from typing import Any
+
+from qk_mcp.text import one_line, printable
+
+__all__ = ["HELP_LENGTH", "Argument", "Catalog", "Task", "parse"]
+
+TASKS = 10_000
+"""Tasks of one project."""
+NAMES = 200
+"""Names of one task."""
+ARGUMENTS = 500
+"""Arguments of one task."""
+ITEMS = 200
+"""Flags, choices, and items of a default."""
+NAME_LENGTH = 300
+"""Characters of a name, a flag, a type."""
+HELP_LENGTH = 10_000
+"""Characters of a help text or a usage."""
+VALUE_LENGTH = 2_000
+"""Characters of a text in a default or a choice."""
+SHORT_HELP_LENGTH = 300
+"""Characters of a short help; quickie itself ends it after 50."""
+ERROR_LENGTH = 1_000
+"""Characters of what is wrong with a task or a namespace."""
+_DEPTH = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a task, as argparse takes it."""
+
+    flags: tuple[str, ...]
+    dest: str
+    type: str | None
+    default: Any
+    required: bool
+    choices: tuple[Any, ...] | None
+    help: str | None
+    nargs: str | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task, by its principal name."""
+
+    name: str
+    aliases: tuple[str, ...]
+    short_help: str
+    help: str
+    usage: str
+    location: str | None
+    """`file:line`, relative to the project's root."""
+    args: tuple[Argument, ...]
+    error: str = ""
+    """Why something of it could not be told; empty when all is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The tasks of a project at one moment."""
+
+    tasks: tuple[Task, ...]
+    problems: tuple[str, ...]
+    """What of the module could not be turned into tasks, and why."""
+    python: str
+    quickie: str
+    uncacheable: str
+    """What the module uses that no file tells of, so that it is described for every listing; else empty."""
+
+
+def parse(report: Mapping[str, Any], root: Path) -> Catalog:
+    """Return what a guest reported of the project at `root`, cleaned and within the bounds of this module."""
+    tasks = _mappings(report.get("tasks"))
+    problems = [_problem(each, root) for each in _mappings(report.get("problems"))[:ITEMS]]
+    if len(tasks) > TASKS:
+        problems.append(f"it has {len(tasks)} tasks; only the first {TASKS} are listed")
+    return Catalog(
+        tuple(_task(each, root) for each in tasks[:TASKS]),
+        tuple(problems),
+        one_line(_text(report.get("python")), NAME_LENGTH),
+        one_line(_text(report.get("quickie")), NAME_LENGTH),
+        one_line(_text(_mapping(report.get("footprint")).get("why")), NAME_LENGTH),
+    )
+
+
+def _task(report: Mapping[str, Any], root: Path) -> Task:
+    name, *aliases = [_text(report.get("name")), *_texts(report.get("aliases"))]
+    failure = _mapping(report.get("error"))
+    error = _failure(failure, root) if failure else ""
+    if not _callable_by(name):
+        error = error or "it cannot be run by this name, which holds characters that are not shown, or is too long"
+    return Task(
+        name=printable(name, NAME_LENGTH),
+        aliases=tuple(alias for alias in aliases[:NAMES] if _callable_by(alias)),
+        short_help=one_line(_text(report.get("short_help")), SHORT_HELP_LENGTH),
+        help=printable(_text(report.get("help")), HELP_LENGTH),
+        usage=printable(_text(report.get("usage")), HELP_LENGTH),
+        location=_location(report, root),
+        args=tuple(_argument(each) for each in _mappings(report.get("args"))[:ARGUMENTS]),
+        error=error,
+    )
+
+
+def _callable_by(name: str) -> bool:
+    """Whether an agent that is shown the name can give it back: `run_task` takes no other than the exact one."""
+    return printable(name, NAME_LENGTH) == name
+
+
+def _argument(report: Mapping[str, Any]) -> Argument:
+    kind, about, nargs, choices = (report.get(key) for key in ("type", "help", "nargs", "choices"))
+    return Argument(
+        flags=tuple(printable(flag, NAME_LENGTH) for flag in _texts(report.get("flags"))[:ITEMS]),
+        dest=printable(_text(report.get("dest")), NAME_LENGTH),
+        type=one_line(kind, NAME_LENGTH) if isinstance(kind, str) else None,
+        default=_value(report.get("default")),
+        required=report.get("required") is True,
+        choices=tuple(_value(each) for each in choices[:ITEMS]) if isinstance(choices, list) else None,
+        help=printable(about, HELP_LENGTH) if isinstance(about, str) else None,
+        nargs=one_line(nargs, NAME_LENGTH) if isinstance(nargs, str) else nargs if isinstance(nargs, int) else None,
+    )
+
+
+def _location(report: Mapping[str, Any], root: Path) -> str | None:
+    file, line = report.get("file"), report.get("line")
+    if not isinstance(file, str) or "\0" in file:
+        return None
+    place = one_line(relpath(file, root), NAME_LENGTH)
+    return f"{place}:{line}" if isinstance(line, int) else place
+
+
+def _problem(report: Mapping[str, Any], root: Path) -> str:
+    name = one_line(_text(report.get("name")), 60)
+    return f"{name}: {_failure(_mapping(report.get('error')), root)}"
+
+
+def _failure(report: Mapping[str, Any], root: Path) -> str:
+    """One line about an exception: its type and message, and the innermost place in the project's code."""
+    kind, message = one_line(_text(report.get("type")), 100), one_line(_text(report.get("message")), ERROR_LENGTH)
+    text = f"{kind}: {message}" if message else kind
+    frames = _mappings(report.get("frames"))
+    place = _location(frames[-1], root) if frames else None
+    return f"{text} ({place})" if place else text
+
+
+def _value(value: Any, depth: int = 0) -> Any:
+    """A default or a choice, with every text in it made printable."""
+    if isinstance(value, str):
+        return printable(value, VALUE_LENGTH)
+    if depth < _DEPTH and isinstance(value, list):
+        return [_value(each, depth + 1) for each in value[:ITEMS]]
+    if depth < _DEPTH and isinstance(value, dict):
+        return {printable(key, VALUE_LENGTH): _value(each, depth + 1) for key, each in list(value.items())[:ITEMS]}
+    finite = isinstance(value, float) and value - value == 0
+    return value if value is None or finite or isinstance(value, int) else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

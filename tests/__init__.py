@@ -1,0 +1,1 @@
+"""The tests: real servers, real command lines, real projects."""

@@ -1,0 +1,107 @@
+"""Fixtures that more than one file needs."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from tests.support.client import Client
+from tests.support.projects import make_project
+from tests.support.serving import serving
+
+_CLIENTS = pytest.StashKey[list[Client]]()
+
+
+class Serve(Protocol):
+    """Starts a server for a project, given as its source, as a directory or as several by alias."""
+
+    def __call__(self, source: Any, *options: str, **more: Any) -> Client: ...
+
+
+class Demo(Protocol):
+    """Writes a project's source and returns the client of the server that serves it."""
+
+    root: Path
+
+    def __call__(self, source: Any) -> Client: ...
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Callable[..., Path]:
+    """Make projects below the test's own directory."""
+
+    def make(source: Any, name: str = "project", **more: Any) -> Path:
+        return make_project(tmp_path / name, source, **more)
+
+    return make
+
+
+@pytest.fixture
+def serve(tmp_path: Path, project: Callable[..., Path], request: pytest.FixtureRequest) -> Iterator[Serve]:
+    """Start servers of the test's own, which are gone after it with all that they started."""
+    clients = request.node.stash.setdefault(_CLIENTS, [])
+    with ExitStack() as stack:
+
+        def start(source: Any, *options: str, **more: Any) -> Client:
+            projects = project(source) if isinstance(source, str) else source
+            client = stack.enter_context(serving(tmp_path / "home", projects, *options, **more))
+            clients.append(client)
+            return client
+
+        yield start
+
+
+class _Standing:
+    """One server for many tests: a run imports the project afresh, so each test may bring a project of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.root = directory / "demo"
+        self.stack = ExitStack()
+        self.client: Client | None = None
+
+    def ready(self) -> Client:
+        """Return a server that works: another one when a test has spoilt the last."""
+        if self.client is not None and (self.client.fault or self.client.process.poll() is not None):
+            self.client = None
+        if self.client is None:
+            make_project(self.root, "")
+            self.client = self.stack.enter_context(serving(self.directory / "home", self.root))
+        self.client.messages.clear()
+        return self.client
+
+    def __call__(self, source: Any) -> Client:
+        assert self.client is not None
+        make_project(self.root, source)
+        return self.client
+
+
+@pytest.fixture(scope="session")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Standing]:
+    """The server that `demo` hands out."""
+    standing = _Standing(tmp_path_factory.mktemp("standing"))
+    with standing.stack:
+        yield standing
+
+
+@pytest.fixture
+def demo(standing: _Standing, request: pytest.FixtureRequest) -> Demo:
+    """A server that stands already, for tests that do not stop it; its project is empty at first."""
+    if standing.root.exists():
+        for entry in standing.root.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    make_project(standing.root, "")
+    request.node.stash.setdefault(_CLIENTS, []).append(standing.ready())
+    return standing
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Show what the servers of a failed test wrote to their standard error."""
+    if call.excinfo is not None:
+        for client in item.stash.get(_CLIENTS, []):
+            item.add_report_section(call.when, "server's stderr", client.stderr())
+    return (yield)

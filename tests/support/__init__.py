@@ -1,0 +1,1 @@
+"""What the tests share: projects to serve, a raw client, a clean environment, a look at processes."""

@@ -213,8 +213,8 @@ class PathMissing(QkMcpError):
         elif near:
             hint = f"did you mean {_either(map(str, near))}?"
         else:
-            hint = "correct the path, or remove the project"
-        super().__init__(f"project {alias!r}: {trouble}", _declared(origin), hint)
+            hint = "correct the path, or remove the project" if origin else "correct the path"
+        super().__init__(f"{_of(alias)}{trouble}", _declared(origin), hint)
 
 
 class TasksNotFound(QkMcpError):
@@ -226,7 +226,7 @@ class TasksNotFound(QkMcpError):
             if near
             else "give the _qk directory, the _qk.py file, or the directory that holds either"
         )
-        super().__init__(f"project {alias!r}: no tasks at {path}", f"{why[0].upper()}{why[1:]}.", hint)
+        super().__init__(f"{_of(alias)}no tasks at {path}", f"{why[0].upper()}{why[1:]}.", hint)
 
 
 class UnknownProject(QkMcpError):
@@ -315,6 +315,10 @@ class LogUnusable(UsageError):
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"cannot write the log file {path}", why, "name a file that you may write with --log-file")
+
+
+def _of(alias: str) -> str:
+    return f"project {alias!r}: " if alias else ""  # a path may not have a name yet
 
 
 def _declared(origin: str) -> str:

@@ -1,10 +1,33 @@
 """A project: its alias, and where its tasks module and its root lie."""
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
-__all__ = ["Location", "Project"]
+from qk_mcp.errors import InvalidDeclaration, InvalidName, NoDirectory, PathMissing, TasksNotFound
+from qk_mcp.text import nearest
+
+__all__ = [
+    "TASKS",
+    "Location",
+    "Project",
+    "check_alias",
+    "current_directory",
+    "expand",
+    "find_upward",
+    "fit_alias",
+    "locate",
+    "parse_declaration",
+]
+
+TASKS = "_qk"
+"""The name that quickie gives to a project's tasks module, a package or one file with `.py`."""
+
+_LONGEST_ALIAS = 64
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{([^{}]+)\})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +38,7 @@ class Project:
     path: Path
     """Absolute, `~` and variables expanded, links kept: the tasks module or the directory that holds it."""
     python: str | None = None
-    """The interpreter that the user's config names, or None to search for one."""
+    """The interpreter that the user's config names, as written there, or None to search for one."""
     env: Mapping[str, str | None] = field(default_factory=dict)
     """What the config adds to the environment of tasks; None takes a variable away."""
     origin: str = ""
@@ -30,3 +53,138 @@ class Location:
     """The `_qk` directory or the `.py` file."""
     root: Path
     """The directory that holds it: where tasks run."""
+
+
+def parse_declaration(text: str, base: Path | None, environ: Mapping[str, str], origin: str = "--project") -> Project:
+    """Return the project that `NAME:PATH` declares; the first colon splits, so that `app:C:\\x` works.
+
+    `base` is what a relative path starts from. Raises InvalidDeclaration, InvalidName and NoDirectory.
+    """
+    alias, colon, path = text.partition(":")
+    if not colon:
+        raise InvalidDeclaration(text, "it has no colon", fit_alias(Path(text).name) + ":" + text)
+    if not path:
+        raise InvalidDeclaration(text, "it has no path after the colon", f"{alias}:/path/to/it")
+    if path[0].isspace():
+        raise InvalidDeclaration(text, "a blank follows its colon", f"{alias}:{path.strip() or '/path/to/it'}")
+    check_alias(alias)
+    return Project(alias=alias, path=expand(path, base, environ), origin=origin)
+
+
+def check_alias(name: str) -> None:
+    """Raise InvalidName unless `name` can be a project's."""
+    if not name:
+        raise InvalidName(name, "it is empty")
+    if len(name) > _LONGEST_ALIAS:
+        raise InvalidName(name, f"it is {len(name)} characters long")
+    if name != name.strip():
+        raise InvalidName(name, "it has a blank at an end")
+    if name[0] == "-":
+        raise InvalidName(name, "it starts with -, like an option")
+    if wrong := next((c for c in name if c in ":/\\" or not c.isprintable()), None):
+        raise InvalidName(name, f"it holds {wrong!r}")
+
+
+def fit_alias(directory_name: str) -> str:
+    """Return the alias of a project that is named after its directory."""
+    fitting = "".join("-" if c in ":/\\" or not c.isprintable() else c for c in directory_name)
+    return fitting.strip().lstrip("- ")[:_LONGEST_ALIAS].rstrip() or "project"
+
+
+def expand(path_text: str, base: Path | None, environ: Mapping[str, str]) -> Path:
+    """Return `path_text` as an absolute path: variables and `~` expanded, links kept, relative to `base`.
+
+    A variable that is not set stays as it is written. Raises NoDirectory for a relative path without a `base`.
+    """
+    text = _VARIABLE.sub(lambda match: environ.get(match[1] or match[2], match[0]), path_text)
+    if text == "~" or text.startswith("~/"):
+        text = (environ.get("HOME") or os.path.expanduser("~")) + text[1:]
+    path = Path(os.path.expanduser(text))  # ~user
+    if not path.is_absolute():
+        if base is None:
+            raise NoDirectory(path_text)
+        path = base / path
+    return _climb(path)
+
+
+def _climb(path: Path) -> Path:
+    """Take `..` out of `path` as the kernel would: behind a link it is not the part before that goes."""
+    parts = path.parts
+    if ".." not in parts:
+        return path
+    end = len(parts) - parts[::-1].index("..")
+    return Path(os.path.realpath(Path(*parts[:end])), *parts[end:])
+
+
+def current_directory() -> Path | None:
+    """Return the directory of this process, or None when it was deleted or may not be looked at."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
+def find_upward(start: Path) -> Path | None:
+    """Return the tasks module of the nearest directory that holds one, from `start` upward, as `qk` searches."""
+    return next(filter(None, map(_held, (start, *start.parents))), None)
+
+
+def locate(project: Project) -> Location:
+    """Return where the tasks of `project` lie now. A few looks at the disk; asked for at each use.
+
+    Links are not followed to find the root: tasks run beside the link. Raises PathMissing and TasksNotFound.
+    """
+    tasks = _tasks_at(project.path)
+    if tasks is None:
+        raise _explain(project)
+    return Location(tasks=tasks, root=tasks.parent)
+
+
+def _tasks_at(path: Path) -> Path | None:
+    if path.name == "__init__.py":
+        path = path.parent
+    package = os.path.isfile(path / "__init__.py")
+    if path.name == TASKS:  # or, seldom, a project whose directory is called so
+        return (None if package else _held(path)) or _held(path.parent)
+    if os.path.isdir(path):
+        return _held(path) or (path if package else None)
+    module = path if path.suffix == ".py" else path.with_name(path.name + ".py")
+    return module if os.path.isfile(module) else None
+
+
+def _held(root: Path) -> Path | None:
+    """Return the tasks module that `root` holds. As in an import, a directory without `__init__.py` comes last."""
+    package, module = root / TASKS, root / f"{TASKS}.py"
+    if os.path.isfile(package / "__init__.py"):
+        return package
+    if os.path.isfile(module):
+        return module
+    return package if os.path.isdir(package) else None
+
+
+def _explain(project: Project) -> PathMissing | TasksNotFound:
+    path = project.path
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        siblings = nearest(path.name, _entries(path.parent))
+        unset = next((match[0] for match in _VARIABLE.finditer(str(path))), None)
+        return PathMissing(project.alias, path, project.origin, [path.with_name(name) for name in siblings], unset)
+    except (OSError, ValueError) as error:
+        return PathMissing(project.alias, path, project.origin, [], None, getattr(error, "strerror", str(error)))
+    if not os.path.isdir(path):
+        return TasksNotFound(project.alias, path, "it is neither a directory nor a Python file", [])
+    if not os.access(path, os.X_OK):
+        return TasksNotFound(project.alias, path, "its directory may not be searched (permission denied)", [])
+    above = find_upward(path.parent)
+    near = [above.parent] if above else []
+    near += [path / name for name in _entries(path) if _held(path / name)]
+    return TasksNotFound(project.alias, path, f"it holds neither {TASKS}/ nor {TASKS}.py", near[:3])
+
+
+def _entries(directory: Path) -> list[str]:
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(entry.name for entry in islice(entries, 1000))
+    except OSError:
+        return []

@@ -69,6 +69,7 @@ class Task:
 class Catalog:
     """The tasks of a project at one moment."""
 
+    root: Path
     tasks: tuple[Task, ...]
     problems: tuple[str, ...]
     """What of the module could not be turned into tasks, and why."""
@@ -85,6 +86,7 @@ def parse(report: Mapping[str, Any], root: Path) -> Catalog:
     if len(tasks) > TASKS:
         problems.append(f"it has {len(tasks)} tasks; only the first {TASKS} are listed")
     return Catalog(
+        root,
         tuple(_task(each, root) for each in tasks[:TASKS]),
         tuple(problems),
         one_line(_text(report.get("python")), NAME_LENGTH),

@@ -3,33 +3,38 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 from qk_mcp.catalog import HELP_LENGTH, Argument, Catalog, Task
+from qk_mcp.errors import QkMcpError
+from qk_mcp.project import Project, locate
 from qk_mcp.text import shorten
 
-__all__ = ["ANSWER_LIMIT", "entry", "failed_entry", "shrink"]
+__all__ = ["ANSWER_LIMIT", "broken_entry", "entry", "shrink"]
 
 ANSWER_LIMIT = 200_000
 """Bytes of JSON above which entries are shrunk."""
 
 
-def entry(alias: str, root: Path, catalog: Catalog, pattern: str = "") -> dict[str, Any]:
+def entry(alias: str, catalog: Catalog, pattern: str | None = None) -> dict[str, Any]:
     """Return a project's entry in a listing.
 
     `pattern` keeps the tasks one of whose names holds it, or matches it as a glob if it has one of `*?[`; in any case.
     """
-    tasks = [_task_json(task) for task in catalog.tasks if _matches(task, pattern)]
-    told: dict[str, Any] = {"project": alias, "project_root": str(root), "tasks": tasks}
+    tasks = [_task_json(task) for task in catalog.tasks if not pattern or _matches(task, pattern)]
+    told: dict[str, Any] = {"project": alias, "project_root": str(catalog.root), "tasks": tasks}
     if catalog.problems:
         told["note"] = "left out, for it could not be loaded: " + shorten("; ".join(catalog.problems), HELP_LENGTH)
     return told
 
 
-def failed_entry(alias: str, root: Path | None, error: str) -> dict[str, Any]:
+def broken_entry(project: Project, failure: QkMcpError) -> dict[str, Any]:
     """Return the entry of a project whose tasks cannot be listed."""
-    return {"project": alias, "project_root": None if root is None else str(root), "tasks": [], "error": error}
+    try:
+        root = str(locate(project).root)
+    except QkMcpError:
+        root = None
+    return {"project": project.alias, "project_root": root, "tasks": [], "error": str(failure)}
 
 
 def _task_json(task: Task) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from fastmcp.server.dependencies import get_context
 from fastmcp.tools import Tool, ToolResult
 from mcp_types import TextContent, ToolAnnotations
 
-from qk_mcp import __version__, catalog, execution, inputs, launcher, live, schemas
+from qk_mcp import __version__, execution, inputs, launcher, listing, live, schemas
 from qk_mcp.errors import InvalidInput, QkMcpError
 from qk_mcp.execution import Request, Run, Stream
 from qk_mcp.introspection import Catalogs
@@ -89,10 +89,10 @@ class TaskServer:
         name, pattern = inputs.text(given, "project"), inputs.text(given, "filter")
         if name is not None:
             project = self._registry.find(name)
-            entries = [catalog.entry(project.alias, await self._catalogs.get(project), pattern)]
+            entries = [listing.entry(project.alias, await self._catalogs.get(project), pattern)]
         else:
             entries = await self._entries(pattern)
-        listed = catalog.shrink(entries)
+        listed = listing.shrink(entries)
         return _result({"result": listed}, text=json.dumps(listed, ensure_ascii=False))
 
     async def _entries(self, pattern: str | None) -> list[dict[str, Any]]:
@@ -101,9 +101,9 @@ class TaskServer:
 
         async def add(project: Project) -> None:
             try:
-                entries[project.alias] = catalog.entry(project.alias, await self._catalogs.get(project), pattern)
+                entries[project.alias] = listing.entry(project.alias, await self._catalogs.get(project), pattern)
             except QkMcpError as failure:
-                entries[project.alias] = catalog.broken_entry(project, failure)
+                entries[project.alias] = listing.broken_entry(project, failure)
 
         async with anyio.create_task_group() as tasks:
             for project in self._registry.projects:
@@ -143,6 +143,8 @@ class TaskServer:
             scope.cancel()
         for _, ended in calls:
             await ended.wait()
+        await self._catalogs.close()
+        await self._catalogs.close()
 
     def _tracked(self, answer: "_Answer") -> "_Answer":
         async def tracked(given: Mapping[str, Any]) -> ToolResult:

@@ -24,6 +24,8 @@ from qk_mcp.project import Location, Project, locate
 __all__ = ["Guest", "Plan", "launch", "plan"]
 
 _MAIN = Path(__file__).parent / "guest" / "__main__.py"
+_LATE = ("PYTHONUNBUFFERED",)
+"""Variables for a task's children that must not change the guest's own Python: its stdout stays buffered by line."""
 _WHOLE = 10.0
 """Seconds that the end of a supervisor may take before it is killed; it needs one at most."""
 
@@ -76,8 +78,9 @@ class Guest:
 
     async def ask(self, request: Mapping[str, Any]) -> None:
         """Send the one request; a guest that is gone already does not mind."""
+        late = {name: self.plan.variables[name] for name in _LATE if name in self.plan.variables}
         try:
-            await self._loop.sock_sendall(self._control, json.dumps(request).encode() + b"\n")
+            await self._loop.sock_sendall(self._control, json.dumps({**request, "environ": late}).encode() + b"\n")
         except (BrokenPipeError, ConnectionResetError):
             return
 
@@ -172,6 +175,7 @@ def launch(plan: Plan) -> Guest:
     """Start a guest in the project's root; raise `GuestFailed` when that cannot be done."""
     interpreter, alias = plan.interpreter, plan.project.alias
     mark = MARK + secrets.token_hex(8)
+    variables = {name: value for name, value in plan.variables.items() if name not in _LATE}
     ours, theirs = [], []
     try:
         for _ in range(2):
@@ -196,7 +200,7 @@ def launch(plan: Plan) -> Guest:
             stdout=inner[1],
             stderr=inner[2],
             cwd=plan.location.root,
-            env={**plan.variables, mark: "1"},
+            env={**variables, mark: "1"},
             start_new_session=True,
             pass_fds=handed,
         )

@@ -14,6 +14,7 @@ def serve(control: int) -> None:
     request = _read(control)
     if request is None:
         os._exit(0)
+    os.environ.update(request["environ"])
     if request["do"] == "describe":
         from . import describing
 

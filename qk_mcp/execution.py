@@ -20,11 +20,13 @@ from qk_mcp.output import Capture, Captured
 from qk_mcp.processes import LeftRunning, left_running, stop
 from qk_mcp.spool import file_name
 
-__all__ = ["Observer", "Request", "Run", "Stream", "run"]
+__all__ = ["Observer", "Request", "Run", "Sink", "Stream", "run"]
 
 type Stream = Literal["stdout", "stderr"]
 type Observer = Callable[[Stream, str, str], None]
 """Called with a stream, the text of lines that became complete, and the unfinished line after them."""
+type Sink = Callable[[Stream, bytes], None]
+"""Takes the bytes of a stream as they come, and with it nothing is captured: the streams of the `Run` are empty."""
 
 _CHUNK = 1 << 16
 
@@ -56,8 +58,28 @@ class Run:
     left: tuple[LeftRunning, ...]
     seconds: float
 
+    def answer(self) -> dict[str, Any]:
+        """Return the run as `run_task` answers it; some keys are there only when they have something to say."""
+        answer: dict[str, Any] = {"exit_code": self.exit_code, "stdout": self.stdout.text, "stderr": self.stderr.text}
+        streams = {"stdout": self.stdout, "stderr": self.stderr}
+        truncated = {name: _truncated(stream) for name, stream in streams.items() if not stream.complete}
+        if truncated:
+            answer["truncated"] = truncated
+        if self.left:
+            answer["left_running"] = [{"pid": each.pid, "command": each.command} for each in self.left]
+        return answer
 
-async def run(guest: Guest, request: Request, observe: Observer | None = None) -> Run:
+
+def _truncated(stream: Captured) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "characters": stream.characters,
+        "bytes": stream.size,
+        "file": None if stream.file is None else str(stream.file),
+    }
+    return told | ({"error": stream.file_error} if stream.file_error else {})
+
+
+async def run(guest: Guest, request: Request, observe: Observer | None = None, sink: Sink | None = None) -> Run:
     """Run a task in `guest`, which is used up by it, and return how it ended.
 
     Whatever ends this coroutine early ends the task's whole process tree; a task
@@ -65,7 +87,10 @@ async def run(guest: Guest, request: Request, observe: Observer | None = None) -
     `ProjectBroken`, `RunTimedOut` (with the output so far) and `RunLost`.
     """
     began = time.monotonic()
-    readers = _Reader(guest.stdout, "stdout", request, observe), _Reader(guest.stderr, "stderr", request, observe)
+    readers = [
+        _Reader(guest.stdout, "stdout", request, observe, sink),
+        _Reader(guest.stderr, "stderr", request, observe, sink),
+    ]
     feeder = _Feeder(guest.stdin, request.stdin)
     said: dict[str, Any] | None = None
     by_itself = False
@@ -101,10 +126,13 @@ async def run(guest: Guest, request: Request, observe: Observer | None = None) -
 class _Reader:
     """Reads one stream as it comes."""
 
-    def __init__(self, descriptor: int, stream: Stream, request: Request, observe: Observer | None) -> None:
+    def __init__(
+        self, descriptor: int, stream: Stream, request: Request, observe: Observer | None, sink: Sink | None
+    ) -> None:
         self._descriptor = descriptor
         self._stream: Stream = stream
         self._observe = observe
+        self._sink = sink
         self._capture = Capture(request.max_output, request.outputs, file_name(request.task, stream))
         self._loop = asyncio.get_running_loop()
         self._ended = False
@@ -131,6 +159,9 @@ class _Reader:
         if data is None:
             self._ended = True
             return 0
+        if self._sink is not None:
+            self._sink(self._stream, data)
+            return len(data)
         text = self._capture.feed(data)
         if self._observe is not None:
             self._observe(self._stream, text, self._capture.open_line)

@@ -14,14 +14,14 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from qk_mcp.environment import MARK, environment
 from qk_mcp.errors import GuestFailed
 from qk_mcp.interpreter import Interpreter, find
 from qk_mcp.project import Location, Project, locate
 
-__all__ = ["Guest", "Plan", "launch", "plan"]
+__all__ = ["Guest", "Plan", "launch", "plan", "start"]
 
 _MAIN = Path(__file__).parent / "guest" / "__main__.py"
 _LATE = ("PYTHONUNBUFFERED",)
@@ -43,7 +43,7 @@ class Plan:
 
 
 class Guest:
-    """A started guest; belongs to the running event loop.
+    """A started guest; an event loop hears of it once `listen` was called there.
 
     `ended` is set once the task's process has ended, `alone` once nothing of its
     tree is left, `gone` once the supervisor has ended; the later ones imply the
@@ -73,16 +73,30 @@ class Guest:
         self._control = control
         self._supervision = supervision
         self._said = bytearray()
+
+    def listen(self) -> Self:
+        """Belong to the running event loop from now on."""
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(supervision, self._hear)
+        self._loop.add_reader(self._supervision, self._hear)
+        return self
+
+    def ask_now(self, request: Mapping[str, Any]) -> None:
+        """Send a request that is far smaller than a socket's buffer, before `listen`."""
+        try:
+            self._control.sendall(self._line(request))
+        except (BrokenPipeError, ConnectionResetError):
+            return
 
     async def ask(self, request: Mapping[str, Any]) -> None:
         """Send the one request; a guest that is gone already does not mind."""
-        late = {name: self.plan.variables[name] for name in _LATE if name in self.plan.variables}
         try:
-            await self._loop.sock_sendall(self._control, json.dumps({**request, "environ": late}).encode() + b"\n")
+            await self._loop.sock_sendall(self._control, self._line(request))
         except (BrokenPipeError, ConnectionResetError):
             return
+
+    def _line(self, request: Mapping[str, Any]) -> bytes:
+        late = {name: self.plan.variables[name] for name in _LATE if name in self.plan.variables}
+        return json.dumps({**request, "environ": late}).encode() + b"\n"
 
     async def answer(self) -> dict[str, Any] | None:
         """Wait for the line that answers the request; None when the guest ended without one."""
@@ -171,8 +185,16 @@ def plan(project: Project, environ: Mapping[str, str]) -> Plan:
     )
 
 
-def launch(plan: Plan) -> Guest:
-    """Start a guest in the project's root; raise `GuestFailed` when that cannot be done."""
+def launch(plan: Plan, stdin: int | None = None) -> Guest:
+    """Start a guest that the running event loop hears of; otherwise as `start`."""
+    return start(plan, stdin).listen()
+
+
+def start(plan: Plan, stdin: int | None = None) -> Guest:
+    """Start a guest in the project's root; raise `GuestFailed` when that cannot be done.
+
+    With `stdin`, that descriptor is its standard input, and nobody reads from the guest's own pipe.
+    """
     interpreter, alias = plan.interpreter, plan.project.alias
     mark = MARK + secrets.token_hex(8)
     variables = {name: value for name, value in plan.variables.items() if name not in _LATE}
@@ -196,7 +218,7 @@ def launch(plan: Plan) -> Guest:
     try:
         process = subprocess.Popen(
             [interpreter.python, "-P", _MAIN, *map(str, handed)],
-            stdin=inner[0],
+            stdin=inner[0] if stdin is None else stdin,
             stdout=inner[1],
             stderr=inner[2],
             cwd=plan.location.root,

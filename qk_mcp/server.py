@@ -17,7 +17,6 @@ from qk_mcp import __version__, execution, inputs, launcher, listing, live, sche
 from qk_mcp.errors import InvalidInput, QkMcpError
 from qk_mcp.execution import Request, Run, Stream
 from qk_mcp.introspection import Catalogs
-from qk_mcp.output import Captured
 from qk_mcp.project import Project
 from qk_mcp.registry import Registry
 from qk_mcp.spares import Spares
@@ -134,7 +133,7 @@ class TaskServer:
             log.warning("run project=%s task=%s: %s", project.alias, task, outcome.what)
             raise outcome
         log.info("run project=%s task=%s exit=%d seconds=%.3f", project.alias, task, outcome.exit_code, outcome.seconds)
-        return _result(_answer(outcome))
+        return _result(outcome.answer())
 
     async def stop(self) -> None:
         """Cancel every call under way, and wait until its processes have ended."""
@@ -143,7 +142,6 @@ class TaskServer:
             scope.cancel()
         for _, ended in calls:
             await ended.wait()
-        await self._catalogs.close()
         await self._catalogs.close()
 
     def _tracked(self, answer: "_Answer") -> "_Answer":
@@ -194,26 +192,6 @@ async def _outcome(running: Awaitable[Run]) -> Run | QkMcpError:
         return await running
     except QkMcpError as failure:
         return failure
-
-
-def _answer(run: Run) -> dict[str, Any]:
-    answer: dict[str, Any] = {"exit_code": run.exit_code, "stdout": run.stdout.text, "stderr": run.stderr.text}
-    streams = {"stdout": run.stdout, "stderr": run.stderr}
-    truncated = {name: _truncated(stream) for name, stream in streams.items() if not stream.complete}
-    if truncated:
-        answer["truncated"] = truncated
-    if run.left:
-        answer["left_running"] = [{"pid": each.pid, "command": each.command} for each in run.left]
-    return answer
-
-
-def _truncated(stream: Captured) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "characters": stream.characters,
-        "bytes": stream.size,
-        "file": None if stream.file is None else str(stream.file),
-    }
-    return told | ({"error": stream.file_error} if stream.file_error else {})
 
 
 def _result(structured: dict[str, Any], text: str | None = None) -> ToolResult:

@@ -8,8 +8,6 @@ files cannot tell, the clock above all, is described anew in the background.
 import asyncio
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,8 +18,9 @@ import anyio
 
 from qk_mcp import diagnosis, launcher, processes
 from qk_mcp.catalog import Catalog, parse
-from qk_mcp.errors import GuestFailed, ProjectBroken
+from qk_mcp.errors import ProjectBroken
 from qk_mcp.guest.footprint import unchanged
+from qk_mcp.head_start import Asked, HeadStart, ask
 from qk_mcp.launcher import Guest, Plan
 from qk_mcp.project import Project
 
@@ -77,8 +76,16 @@ class _Describing:
 class Catalogs:
     """The catalogues of a server's projects. Belongs to one event loop; `close` ends what is under way."""
 
-    def __init__(self, environ: Mapping[str, str], *, timeout: float = DEADLINE, refresh: float = REFRESH) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        timeout: float = DEADLINE,
+        refresh: float = REFRESH,
+        early: HeadStart | None = None,
+    ) -> None:
         self._environ = environ
+        self._early = early or HeadStart()
         self._timeout = timeout
         self._refresh = refresh
         self._known: dict[str, _Description] = {}
@@ -117,8 +124,9 @@ class Catalogs:
         describing = self._under_way.get(alias)
         if describing is None:
             loop = asyncio.get_running_loop()
-            began = loop.time()
-            task = loop.create_task(self._describe(plan, began))
+            early = self._early.take(alias)
+            began = loop.time() if early is None else 0.0  # before any call: only what holds still may be used
+            task = loop.create_task(self._describe(plan, began, early))
             task.add_done_callback(lambda done: self._forget(alias, done))
             self._under_way[alias] = describing = _Describing(task, began, plan)
         return describing
@@ -141,24 +149,23 @@ class Catalogs:
         finally:
             describing.waiting -= 1
 
-    async def _describe(self, plan: Plan, began: float) -> _Description:
-        outcome, footprint = await _ask(plan, self._timeout)
+    async def _describe(self, plan: Plan, began: float, early: Asked | None) -> _Description:
+        if early is not None and early.guest.plan != plan:
+            await _ask(early, 0)  # to end it
+            early = None
+        outcome, footprint = await _ask(early or ask(plan), self._timeout)
         self._known[plan.project.alias] = description = _Description(plan, outcome, footprint, began)
         return description
 
 
-async def _ask(plan: Plan, seconds: float) -> tuple[Catalog | ProjectBroken, Mapping[str, Any]]:
-    """Have a guest describe the project; nothing that it started is left, and nothing it printed is heard elsewhere."""
+async def _ask(asked: Asked, seconds: float) -> tuple[Catalog | ProjectBroken, Mapping[str, Any]]:
+    """Wait for a description; nothing that it started is left, and nothing it printed is heard elsewhere."""
+    plan = asked.guest.plan
     try:
-        directory = tempfile.mkdtemp(prefix="qk-mcp-")
-    except OSError as error:
-        raise GuestFailed(plan.project.alias, str(plan.interpreter.python), error) from error
-    try:
-        result = Path(directory, "result.json")
-        exit_code, printed, in_time = await _watch(launcher.launch(plan), result, seconds)
-        report = _read(result)
+        exit_code, printed, in_time = await _watch(asked.guest.listen(), seconds)
+        report = _read(asked.result)
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        asked.forget()
     if report is None:
         output = printed.decode("utf-8", "replace")
         failed = diagnosis.died(plan, exit_code, output) if in_time else diagnosis.too_slow(plan, seconds, output)
@@ -170,15 +177,14 @@ async def _ask(plan: Plan, seconds: float) -> tuple[Catalog | ProjectBroken, Map
     return parse(report, plan.location.root), footprint
 
 
-async def _watch(guest: Guest, result: Path, seconds: float) -> tuple[int | None, bytes, bool]:
-    """Ask, wait, end the whole tree; return the exit code, the end of what was printed, and whether it was in time."""
+async def _watch(guest: Guest, seconds: float) -> tuple[int | None, bytes, bool]:
+    """Wait, end the guest's whole tree; return its exit code, the end of what it printed, whether it was in time."""
     os.close(guest.stdin)
     printed = bytearray()
     drains = [_Drain(descriptor, printed) for descriptor in (guest.stdout, guest.stderr)]
     ended = False
     try:
         with anyio.move_on_after(seconds):
-            await guest.ask({"do": "describe", "tasks": str(guest.plan.location.tasks), "result": str(result)})
             await guest.ended.wait()
             ended = True
     finally:

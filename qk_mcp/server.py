@@ -16,6 +16,7 @@ from mcp_types import TextContent, ToolAnnotations
 from qk_mcp import __version__, execution, inputs, launcher, listing, live, schemas
 from qk_mcp.errors import InvalidInput, QkMcpError
 from qk_mcp.execution import Request, Run, Stream
+from qk_mcp.head_start import HeadStart
 from qk_mcp.introspection import Catalogs
 from qk_mcp.project import Project
 from qk_mcp.registry import Registry
@@ -44,10 +45,10 @@ class Settings:
 class TaskServer:
     """Answers the two tools for the projects of a registry."""
 
-    def __init__(self, registry: Registry, settings: Settings) -> None:
+    def __init__(self, registry: Registry, settings: Settings, early: HeadStart) -> None:
         self._registry = registry
         self._settings = settings
-        self._catalogs = Catalogs(settings.environ, timeout=settings.describe_timeout)
+        self._catalogs = Catalogs(settings.environ, timeout=settings.describe_timeout, early=early)
         self._spares = Spares(limit=settings.spares)
         self._calls: dict[anyio.CancelScope, anyio.Event] = {}
 

@@ -15,13 +15,16 @@ import time
 import warnings
 from typing import TYPE_CHECKING, NoReturn
 
-from qk_mcp.registry import Registry
+from qk_mcp.head_start import HeadStart
+from qk_mcp.registry import HERE, Registry
 
 if TYPE_CHECKING:
     from qk_mcp.server import TaskServer
 
 __all__ = ["serve"]
 
+_EARLY = 8
+"""How many projects are described before a client asks; one that merely lies here is not run unasked."""
 _LAST_CALL = 1.9
 """Seconds after which the process ends, whatever it waits for; clients wait about two."""
 
@@ -38,6 +41,9 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
     os.environ["FASTMCP_ENV_FILE"] = os.devnull  # a project's .env must not configure the server
     os.environ["FASTMCP_LOG_ENABLED"] = "false"
     warnings.simplefilter("ignore")  # a library's deprecations say nothing to a user
+    environ = dict(os.environ)
+    declared = [project for project in registry.projects if project.origin != HERE]
+    early = HeadStart(declared[:_EARLY], environ)
     import anyio
     from platformdirs import user_state_path
 
@@ -45,13 +51,13 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
     from qk_mcp.spares import SPARES
 
     settings = Settings(
-        environ=dict(os.environ),
+        environ=environ,
         outputs=user_state_path("qk-mcp") / "outputs",
         max_output=max_output,
         describe_timeout=describe_timeout,
         spares=SPARES if warm else 0,
     )
-    server = TaskServer(registry, settings)
+    server = TaskServer(registry, settings, early)
     app = server.app()
     sys.stdout.flush()
     os.dup2(wire, 1)

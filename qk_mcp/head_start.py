@@ -1,0 +1,85 @@
+"""Has projects described before an event loop runs: while the server imports what it is made of.
+
+One guest at a time, for two cores are soon busy; the imports go on meanwhile.
+"""
+
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qk_mcp import launcher
+from qk_mcp.errors import GuestFailed, QkMcpError
+from qk_mcp.launcher import Guest, Plan
+from qk_mcp.project import Project
+
+__all__ = ["Asked", "HeadStart", "ask"]
+
+_PATIENCE = 10.0
+"""Seconds after which the next project's turn comes though the last is not done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A guest that was asked for a description, and the file that is to hold it."""
+
+    guest: Guest
+    result: Path
+
+    def forget(self) -> None:
+        """Remove the file."""
+        shutil.rmtree(self.result.parent, ignore_errors=True)
+
+
+def ask(plan: Plan) -> Asked:
+    """Start a guest and ask it to describe the plan's project. Raises `GuestFailed`."""
+    try:
+        result = Path(tempfile.mkdtemp(prefix="qk-mcp-"), "result.json")
+    except OSError as error:
+        raise GuestFailed(plan.project.alias, str(plan.interpreter.python), error) from error
+    try:
+        guest = launcher.start(plan)
+    except GuestFailed:
+        result.parent.rmdir()
+        raise
+    guest.ask_now({"do": "describe", "tasks": str(plan.location.tasks), "result": str(result)})
+    return Asked(guest, result)
+
+
+class HeadStart:
+    """The descriptions of some projects, asked for in a thread, one after the other, until they are taken."""
+
+    def __init__(self, projects: Sequence[Project] = (), environ: Mapping[str, str] | None = None) -> None:
+        self._environ = environ or {}
+        self._asked: dict[str, Asked] = {}
+        self._waiting = {project.alias: project for project in projects}
+        self._lock = threading.Lock()
+        if projects:
+            threading.Thread(target=self._work, daemon=True).start()
+
+    def take(self, alias: str) -> Asked | None:
+        """Return the description that was asked for; nobody else gets it, and none is asked for here from now on."""
+        with self._lock:
+            self._waiting.pop(alias, None)
+            return self._asked.pop(alias, None)
+
+    def _work(self) -> None:
+        while (asked := self._next()) is not None:
+            try:
+                asked.guest.process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                continue
+
+    def _next(self) -> Asked | None:
+        with self._lock:
+            for alias in list(self._waiting):
+                project = self._waiting.pop(alias)
+                try:
+                    asked = self._asked[alias] = ask(launcher.plan(project, self._environ))
+                except QkMcpError:
+                    continue  # whoever asks for the project is told
+                return asked
+        return None

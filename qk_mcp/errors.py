@@ -10,10 +10,16 @@ from pathlib import Path
 from typing import ClassVar
 
 __all__ = [
+    "ClientCommandFailed",
+    "ClientFileKept",
+    "ClientFileUnreadable",
     "ConfigBroken",
     "ConfigNotWritten",
     "ConfigUnreadable",
     "EditRefused",
+    "EntryMissing",
+    "EntryNotOurs",
+    "EntryTaken",
     "GuestFailed",
     "InvalidDeclaration",
     "InvalidInput",
@@ -21,18 +27,24 @@ __all__ = [
     "InvalidOption",
     "InvalidVariable",
     "LogUnusable",
+    "MisplacedOption",
     "NameTaken",
     "NoConfig",
     "NoDirectory",
     "NoInterpreter",
+    "NoSuchTask",
     "PathMissing",
     "ProjectBroken",
     "ProjectNeeded",
+    "ProjectNotNamed",
     "QkMcpError",
     "QuickieTooOld",
     "RunLost",
     "RunTimedOut",
+    "ServerFailed",
+    "TaskNotNamed",
     "TasksNotFound",
+    "UnknownClient",
     "UnknownProject",
     "UnknownTask",
     "UsageError",
@@ -80,6 +92,17 @@ class InvalidOption(UsageError):
         super().__init__(f"option {option}: {why}")
 
 
+class MisplacedOption(UsageError):
+    """An option stands behind the word that ends a command's own options."""
+
+    def __init__(self, option: str, right: str) -> None:
+        super().__init__(
+            f"option {option}: it stands behind the project, where only a task can",
+            "What follows the project is passed on to the task.",
+            f"write it before: {right}",
+        )
+
+
 class ProjectBroken(QkMcpError):
     """A project's tasks module could not be loaded."""
 
@@ -95,6 +118,29 @@ class UnknownTask(QkMcpError):
             f"project {alias!r} has no task named {task!r}",
             "Did you mean " + " or ".join(repr(name) for name in near) + "?" if near else "",
             "list_tasks shows every task; a name must match exactly",
+        )
+        self.near = near
+
+
+class NoSuchTask(QkMcpError):
+    """The same for who typed the name; `projects` are those that may have been meant where a project can stand."""
+
+    def __init__(self, alias: str, task: str, near: Sequence[str], projects: Sequence[str] | None = None) -> None:
+        meant = [*map(repr, near), *(f"the project {name!r}" for name in projects or ())]
+        super().__init__(
+            f"project {alias!r} has no task named {task!r}",
+            "There is no project of that name either." if projects is not None else "",
+            f"did you mean {_either(meant)}?" if meant else f"`qk-mcp inspect {alias}` lists its tasks",
+        )
+
+
+class TaskNotNamed(UsageError):
+    """A project is named, and none of its tasks."""
+
+    def __init__(self, alias: str) -> None:
+        super().__init__(
+            f"which task of project {alias!r}?",
+            hint=f"write it behind the project; `qk-mcp inspect {alias}` lists them",
         )
 
 
@@ -250,6 +296,17 @@ class ProjectNeeded(QkMcpError):
             super().__init__("there are no projects", hint=_ADD_ONE)
 
 
+class ProjectNotNamed(QkMcpError):
+    """The first word names no project, and no project is the default, of which it could be a task."""
+
+    def __init__(self, word: str, known: Sequence[str], near: Sequence[str]) -> None:
+        super().__init__(
+            f"no project is named {word!r}, and none is the default that could have a task of that name",
+            f"Projects: {', '.join(known)}.",
+            f"did you mean {_either(map(repr, near))}?" if near else "write the project before the task",
+        )
+
+
 _ADD_ONE = "`qk-mcp projects add NAME:PATH` adds one"
 
 
@@ -308,6 +365,82 @@ class NoConfig(QkMcpError):
             "This user has no home directory.",
             "set HOME or XDG_CONFIG_HOME, or name a file with --config FILE",
         )
+
+
+class UnknownClient(UsageError):
+    """No MCP client is known by that name."""
+
+    def __init__(self, name: str, known: Sequence[str], near: Sequence[str]) -> None:
+        if near:
+            hint = f"did you mean {_either(near)}?"
+        elif name:
+            hint = "any other client can start the command that `qk-mcp install cursor` shows"
+        else:
+            hint = "name one: qk-mcp install cursor"
+        what = f"no client is known as {name!r}" if name else "which client?"
+        super().__init__(what, f"Clients: {', '.join(known)}.", hint)
+
+
+class EntryTaken(QkMcpError):
+    """A client has a server of that name already, which is started otherwise."""
+
+    def __init__(self, title: str, name: str, file: Path, there: str, wanted: str) -> None:
+        super().__init__(
+            f"{title} has a server named {name!r} already, which is started otherwise",
+            f"It stands in {file}.\nthere:  {there}\nwanted: {wanted}",
+            "replace it with --force, or choose another name with --name",
+        )
+
+
+class EntryMissing(QkMcpError):
+    """A client has no server of that name."""
+
+    def __init__(self, title: str, name: str, file: Path, ours: Sequence[str]) -> None:
+        super().__init__(
+            f"{title} has no server named {name!r}",
+            f"Its servers stand in {file}.",
+            f"did you mean --name {_either(ours)}?" if ours else "",
+        )
+
+
+class EntryNotOurs(QkMcpError):
+    """The server of that name is not qk-mcp's."""
+
+    def __init__(self, title: str, name: str, file: Path, there: str) -> None:
+        super().__init__(
+            f"the server {name!r} of {title} is not qk-mcp's",
+            f"It stands in {file}.\nthere: {there}",
+            "take it out by hand if you mean it",
+        )
+
+
+class ClientFileUnreadable(QkMcpError):
+    """A client's file cannot be read."""
+
+    def __init__(self, title: str, file: Path, why: str) -> None:
+        super().__init__(f"cannot read {title}'s {file}", f"{why[0].upper()}{why[1:]}.", "mend it, then try again")
+
+
+class ClientFileKept(QkMcpError):
+    """A client's file was not changed."""
+
+    def __init__(self, title: str, file: Path, why: str, by_hand: str) -> None:
+        super().__init__(f"{title}'s {file} was not changed", f"{why[0].upper()}{why[1:]}.", by_hand)
+
+
+class ClientCommandFailed(QkMcpError):
+    """A client's own command did not do what it was asked to."""
+
+    def __init__(self, command: str, how: str, output: str, hint: str) -> None:
+        super().__init__(f"the client's own command {how}: {command}", output, hint)
+
+
+class ServerFailed(QkMcpError):
+    """A server of our own did not answer as it should; `fault` says in which way."""
+
+    def __init__(self, fault: str, said: str) -> None:
+        super().__init__(f"a server of our own does not work: {fault}", said, "`qk-mcp serve -vv` shows what it does")
+        self.fault = fault
 
 
 class LogUnusable(UsageError):

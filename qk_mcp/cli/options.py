@@ -1,0 +1,72 @@
+"""What the commands that deal with projects have in common: their options, and what their words mean."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from qk_mcp.cli.log import warn
+from qk_mcp.errors import InvalidOption, ProjectNeeded, ProjectNotNamed
+from qk_mcp.project import Project, current_directory
+from qk_mcp.registry import Registry, build
+from qk_mcp.text import nearest
+
+__all__ = ["ConfigOption", "DescribeTimeoutOption", "ProjectOption", "check_seconds", "choose", "registry_of"]
+
+ProjectOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--project",
+        negative="",
+        metavar="NAME:PATH",
+        help="A project to use; may be repeated, a later one of the same name wins.",
+    ),
+]
+ConfigOption = Annotated[
+    Path | None,
+    Parameter(
+        name="--config", metavar="FILE", help="TOML or JSON file with a [projects] table to use instead of your own."
+    ),
+]
+DescribeTimeoutOption = Annotated[
+    float,
+    Parameter(name="--describe-timeout", metavar="SECONDS", help="Seconds that describing a project's tasks may take."),
+]
+
+_LONGEST = 86_400
+
+
+def registry_of(declarations: Sequence[str] | None, config: Path | None) -> Registry:
+    """Return the projects that the options name, as `serve` would serve them; warnings go to stderr."""
+    registry = build(declarations or [], config, environ=os.environ, cwd=current_directory())
+    for warning in registry.warnings:
+        warn(warning)
+    return registry
+
+
+def check_seconds(option: str, seconds: float) -> None:
+    """Raise InvalidOption unless `seconds` is a time that can be waited for."""
+    if not 0 < seconds < _LONGEST:
+        raise InvalidOption(option, f"it must be between 0 and {_LONGEST} seconds, not {seconds:g}")
+
+
+def choose(registry: Registry, words: Sequence[str]) -> tuple[Project, list[str]]:
+    """Tell `PROJECT TASK ...` from `TASK ...`: return the project, and the words from the task on.
+
+    A first word that is the name of a project, or a path (it begins with `.`, `/`
+    or `~`), is the project; otherwise it is a task of the default project. That
+    depends on no project's tasks. Raises ProjectNeeded, ProjectNotNamed and UnknownProject.
+    """
+    first, *rest = words
+    known = [project.alias for project in registry.projects]
+    if first in known or _is_path(first):
+        return registry.find(first), rest
+    if registry.default is not None:
+        return registry.default, [first, *rest]
+    raise ProjectNotNamed(first, known, nearest(first, known)) if known else ProjectNeeded(known)
+
+
+def _is_path(word: str) -> bool:
+    return word in (".", "..", "~") or word.startswith(("/", "./", "../", "~/"))

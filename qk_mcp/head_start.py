@@ -66,6 +66,15 @@ class HeadStart:
             self._waiting.pop(alias, None)
             return self._asked.pop(alias, None)
 
+    def close(self) -> None:
+        """End what nobody took."""
+        with self._lock:
+            self._waiting.clear()
+            while self._asked:
+                _, asked = self._asked.popitem()
+                asked.guest.end_tree()
+                asked.forget()
+
     def _work(self) -> None:
         while (asked := self._next()) is not None:
             try:

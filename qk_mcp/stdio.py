@@ -66,23 +66,25 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
     gc.enable()
 
     async def run() -> None:
-        _handle_signals(server)
+        _handle_signals(server, early)
         _watch_for_hangup()
         await app.run_async(transport="stdio", show_banner=False)
 
     try:
         anyio.run(run)
     finally:
+        early.close()
         _leave(0)
 
 
-def _handle_signals(server: "TaskServer") -> None:
+def _handle_signals(server: "TaskServer", early: HeadStart) -> None:
     """End by the first signal with every tree stopped, by a second one at once."""
     loop = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
 
     async def stop(code: int) -> None:
         await server.stop()
+        early.close()
         _leave(code)
 
     def on_signal(number: int) -> None:

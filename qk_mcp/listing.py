@@ -10,7 +10,7 @@ from qk_mcp.errors import QkMcpError
 from qk_mcp.project import Project, locate
 from qk_mcp.text import shorten
 
-__all__ = ["ANSWER_LIMIT", "broken_entry", "entry", "shrink"]
+__all__ = ["ANSWER_LIMIT", "broken_entry", "entry", "matches", "shrink"]
 
 ANSWER_LIMIT = 200_000
 """Bytes of JSON above which entries are shrunk."""
@@ -21,7 +21,7 @@ def entry(alias: str, catalog: Catalog, pattern: str | None = None) -> dict[str,
 
     `pattern` keeps the tasks one of whose names holds it, or matches it as a glob if it has one of `*?[`; in any case.
     """
-    tasks = [_task_json(task) for task in catalog.tasks if not pattern or _matches(task, pattern)]
+    tasks = [_task_json(task) for task in catalog.tasks if not pattern or matches(task, pattern)]
     told: dict[str, Any] = {"project": alias, "project_root": str(catalog.root), "tasks": tasks}
     if catalog.problems:
         told["note"] = "left out, for it could not be loaded: " + shorten("; ".join(catalog.problems), HELP_LENGTH)
@@ -65,7 +65,8 @@ def _argument_json(argument: Argument) -> dict[str, Any]:
     }
 
 
-def _matches(task: Task, pattern: str) -> bool:
+def matches(task: Task, pattern: str) -> bool:
+    """Say whether a filter keeps the task; see `entry`."""
     wanted = pattern.casefold()
     names = [name.casefold() for name in (task.name, *task.aliases)]
     if any(wanted in name for name in names):

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from fastmcp.tools import Tool, ToolResult
 from mcp_types import TextContent, ToolAnnotations
 
 from qk_mcp import __version__, execution, inputs, launcher, listing, live, schemas
+from qk_mcp.catalog import Catalog
 from qk_mcp.errors import InvalidInput, QkMcpError
-from qk_mcp.execution import Request, Run, Stream
+from qk_mcp.execution import Request, Stream
 from qk_mcp.head_start import HeadStart
 from qk_mcp.introspection import Catalogs
 from qk_mcp.project import Project
@@ -25,6 +26,9 @@ from qk_mcp.spares import Spares
 __all__ = ["Settings", "TaskServer"]
 
 log = logging.getLogger(__name__)
+
+_LISTINGS = 32
+"""How many answers of list_tasks are kept ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,7 @@ class TaskServer:
         self._settings = settings
         self._catalogs = Catalogs(settings.environ, timeout=settings.describe_timeout, early=early)
         self._spares = Spares(limit=settings.spares)
+        self._listings: dict[tuple[str | None, ...], tuple[list[Catalog | QkMcpError], ToolResult]] = {}
         self._calls: dict[anyio.CancelScope, anyio.Event] = {}
 
     def app(self) -> FastMCP[None]:
@@ -87,28 +92,43 @@ class TaskServer:
         """List the tasks of one project, or of all."""
         inputs.check_names(given, schemas.LIST_INPUT["properties"])
         name, pattern = inputs.text(given, "project"), inputs.text(given, "filter")
-        if name is not None:
-            project = self._registry.find(name)
-            entries = [listing.entry(project.alias, await self._catalogs.get(project), pattern)]
-        else:
-            entries = await self._entries(pattern)
-        listed = listing.shrink(entries)
-        return _result({"result": listed}, text=json.dumps(listed, ensure_ascii=False))
+        projects = self._registry.projects if name is None else (self._registry.find(name),)
+        outcomes = await self._describe(projects)
+        if name is not None and isinstance(outcomes[0], QkMcpError):
+            raise outcomes[0]
+        return self._listing(projects, pattern, outcomes)
 
-    async def _entries(self, pattern: str | None) -> list[dict[str, Any]]:
-        """The entries of all projects, each described at the same time as the others; a failure is an entry, too."""
-        entries: dict[str, dict[str, Any]] = {}
+    async def _describe(self, projects: Sequence[Project]) -> list[Catalog | QkMcpError]:
+        """The catalogues of projects, all at the same time; a failure is one of the outcomes."""
+        outcomes: dict[str, Catalog | QkMcpError] = {}
 
-        async def add(project: Project) -> None:
-            try:
-                entries[project.alias] = listing.entry(project.alias, await self._catalogs.get(project), pattern)
-            except QkMcpError as failure:
-                entries[project.alias] = listing.broken_entry(project, failure)
+        async def describe(project: Project) -> None:
+            outcomes[project.alias] = await _outcome(self._catalogs.get(project))
 
         async with anyio.create_task_group() as tasks:
-            for project in self._registry.projects:
-                tasks.start_soon(add, project)
-        return [entries[project.alias] for project in self._registry.projects]
+            for project in projects:
+                tasks.start_soon(describe, project)
+        return [outcomes[project.alias] for project in projects]
+
+    def _listing(
+        self, projects: Sequence[Project], pattern: str | None, outcomes: list[Catalog | QkMcpError]
+    ) -> ToolResult:
+        """The answer that lists `outcomes`, made anew only when one of them is new."""
+        key = (pattern, *(project.alias for project in projects))
+        known = self._listings.pop(key, None)
+        if known is None or not all(map(_same, known[0], outcomes)):
+            entries = [
+                listing.broken_entry(project, outcome)
+                if isinstance(outcome, QkMcpError)
+                else listing.entry(project.alias, outcome, pattern)
+                for project, outcome in zip(projects, outcomes, strict=True)
+            ]
+            listed = listing.shrink(entries)
+            known = outcomes, _result({"result": listed}, text=json.dumps(listed, ensure_ascii=False))
+        if len(self._listings) >= _LISTINGS:
+            del self._listings[next(iter(self._listings))]
+        self._listings[key] = known
+        return known[1]
 
     async def run_task(self, given: Mapping[str, Any]) -> ToolResult:
         """Run one task."""
@@ -188,11 +208,15 @@ class _Notifier:
         await self._context.report_progress(seconds, message=message)
 
 
-async def _outcome(running: Awaitable[Run]) -> Run | QkMcpError:
+async def _outcome[T](running: Awaitable[T]) -> T | QkMcpError:
     try:
         return await running
     except QkMcpError as failure:
         return failure
+
+
+def _same(one: Catalog | QkMcpError, other: Catalog | QkMcpError) -> bool:
+    return one is other or (isinstance(one, QkMcpError) and isinstance(other, QkMcpError) and str(one) == str(other))
 
 
 def _result(structured: dict[str, Any], text: str | None = None) -> ToolResult:

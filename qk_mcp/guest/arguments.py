@@ -23,13 +23,17 @@ def bound_choices() -> None:
     It writes all of them, even while an argument is added: a range of a hundred
     million takes minutes. Sets are sorted, so that each process writes the same.
     """
-    for name in ("_metavar_formatter", "_expand_help"):
-        usual = getattr(argparse.HelpFormatter, name)
+    formatter: Any = argparse.HelpFormatter
+    name_choices, expand_help = formatter._metavar_formatter, formatter._expand_help
 
-        def bounded(self: Any, action: Any, *rest: Any, usual: Any = usual) -> Any:
-            return usual(self, _with_few_choices(action), *rest)
+    def name_few(self: Any, action: Any, default: Any) -> Any:
+        # With a metavar no choice is written; those that can be read only once must not be read.
+        return name_choices(self, action if action.metavar is not None else _with_few_choices(action), default)
 
-        setattr(argparse.HelpFormatter, name, bounded)
+    def expand_with_few(self: Any, action: Any) -> Any:
+        return expand_help(self, _with_few_choices(action))
+
+    formatter._metavar_formatter, formatter._expand_help = name_few, expand_with_few
 
 
 def _with_few_choices(action: Any) -> Any:
@@ -90,7 +94,7 @@ def _describe(
     dest = _label(action)
     remarks = list(_exclusions(action, parser))
     choices = None
-    if hasattr(action.choices, "__next__"):
+    if isinstance(action.choices, Iterator):
         action.choices = list(islice(action.choices, ITEMS + 1))  # can be read only once
     if action.choices is not None:
         shown, more = _first(action.choices)

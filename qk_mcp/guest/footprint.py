@@ -108,7 +108,7 @@ class Footprint:
             and stat.S_ISDIR(state[2])
             and os.path.join(place, "").startswith(self._root)
         ):
-            self.list(place)
+            self.browse(place)
 
     def link(self, path: Any) -> None:
         """Note what `os.lstat` shows."""
@@ -116,7 +116,7 @@ class Footprint:
         if place is not None and place not in self.links:
             self.links[place] = self._note(self._lstat, place, whole=False)
 
-    def list(self, path: Any) -> None:
+    def browse(self, path: Any) -> None:
         """Note a directory whose entries are asked for."""
         place = _place(path)
         if place is not None and place not in self.listed:
@@ -124,7 +124,7 @@ class Footprint:
 
     def scan(self, path: Any) -> None:
         """Note a directory with its entries: `os.DirEntry` looks at them unseen."""
-        self.list(path)
+        self.browse(path)
         try:
             names = self._listdir(path)
         except (OSError, ValueError):
@@ -136,7 +136,7 @@ class Footprint:
         """Note what was read before the hook was there: the interpreter, its paths, and the modules it has imported."""
         read = []
         for path in sys.path:
-            self.list(path)
+            self.browse(path)
             try:
                 read += [os.path.join(path, name) for name in self._listdir(path) if name.endswith(".pth")]
             except OSError:
@@ -181,7 +181,7 @@ class Footprint:
             elif event == "os.scandir":
                 self.scan(os.curdir if path is None else path)
             else:
-                self.list(os.curdir if path is None else path)
+                self.browse(os.curdir if path is None else path)
         elif event in _OUTSIDE:
             self.why = self.why or _OUTSIDE[event]
 

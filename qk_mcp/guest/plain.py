@@ -32,7 +32,7 @@ def plain(value: Any, type_: Any = None, depth: int = 0) -> Any:
 
 
 def _plain(value: Any, type_: Any, depth: int) -> Any:
-    kind = type(value)
+    kind: Any = type(value)
     if value is None or kind is bool:
         return value
     if isinstance(value, enum.Enum):
@@ -65,7 +65,7 @@ def _items(values: Any, total: int, type_: Any, depth: int) -> "list[Any]":
 
 def text_of(value: Any) -> str:
     """Return a short text for any object, without its address in memory, which differs each time."""
-    kind = type(value)
+    kind: Any = type(value)
     try:
         if isinstance(value, str):
             text = str.__str__(value)

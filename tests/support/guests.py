@@ -1,0 +1,83 @@
+"""Talks to a real guest without the server: a process of a project's interpreter that describes or runs."""
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qk_mcp import catalog, listing
+from tests.support.environment import BARE_PATH
+
+__all__ = ["Ran", "describe", "listed", "run", "tasks_of"]
+
+_MAIN = Path(catalog.__file__).parent / "guest" / "__main__.py"
+
+
+def tasks_of(root: Path) -> Path:
+    """Where the project's tasks lie."""
+    return root / "_qk" if (root / "_qk").is_dir() else root / "_qk.py"
+
+
+def describe(root: Path, python: Path | str = sys.executable, **environ: str) -> dict[str, Any]:
+    """Return a guest's report of the project at `root`."""
+    with tempfile.TemporaryDirectory() as directory:
+        result = Path(directory, "result")
+        done, _ = _ask({"do": "describe", "tasks": str(tasks_of(root)), "result": str(result)}, root, python, environ)
+        if not result.exists():
+            raise AssertionError(f"no report, exit {done.returncode}\n{done.stdout!r}\n{done.stderr!r}")
+        report: dict[str, Any] = json.loads(result.read_text())
+        return report
+
+
+def listed(root: Path, python: Path | str = sys.executable, **environ: str) -> dict[str, dict[str, Any]]:
+    """Return what an agent is told of the project's tasks, by name."""
+    report = describe(root, python, **environ)
+    assert "error" not in report, report["error"]
+    entry = listing.entry("app", catalog.parse(report, root))
+    return {task["name"]: task for task in entry["tasks"]}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a task ended, and what the guest said before it began."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    event: Mapping[str, Any]
+
+
+def run(root: Path, name: str, *args: str, python: Path | str = sys.executable, **environ: str) -> Ran:
+    """Run one task of the project at `root`."""
+    request = {"do": "run", "tasks": str(tasks_of(root)), "task": name, "args": list(args)}
+    done, said = _ask(request, root, python, environ)
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode(), json.loads(said or b"{}"))
+
+
+def _ask(
+    request: Mapping[str, Any], root: Path, python: Path | str, environ: Mapping[str, str]
+) -> tuple[subprocess.CompletedProcess[bytes], bytes]:
+    control, theirs = socket.socketpair()
+    supervision, watched = socket.socketpair()
+    with control, supervision:
+        with theirs, watched:
+            process = subprocess.Popen(
+                [python, "-P", _MAIN, str(theirs.fileno()), str(watched.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(theirs.fileno(), watched.fileno()),
+                cwd=root,
+                env={"PATH": BARE_PATH, "HOME": str(root.parent), **environ},
+                start_new_session=True,
+            )
+        control.sendall(json.dumps({**request, "environ": {}}).encode() + b"\n")
+        stdout, stderr = process.communicate(timeout=60)
+        said = b"".join(iter(lambda: control.recv(1 << 16), b""))
+        exited = b"".join(iter(lambda: supervision.recv(1 << 16), b"")).decode().split("exit ")[1].split()[0]
+    return subprocess.CompletedProcess([], int(exited), stdout, stderr), said

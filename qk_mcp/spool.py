@@ -54,10 +54,15 @@ class Spool:
         return (self._path, self._error) if keep else (None, "")
 
     def _flush(self) -> None:
-        data, self._memory = self._memory[: FILE_LIMIT - self._written], bytearray()
-        if self._error or not data:
+        data, self._memory = self._memory, bytearray()
+        if self._written + len(data) > FILE_LIMIT and not self._error:
+            del data[FILE_LIMIT - self._written :]
+            self._write(data)
             self._error = self._error or f"only the first {FILE_LIMIT:,} bytes were kept"
-            return
+        elif not self._error:
+            self._write(data)
+
+    def _write(self, data: bytearray) -> None:
         try:
             if self._descriptor is None:
                 self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -18,6 +18,7 @@ app = App(
     name="qk-mcp",
     help="Let AI agents discover and run the tasks of your projects, over the Model Context Protocol.",
     version=f"qk-mcp {__version__}",
+    suppress_keyboard_interrupt=False,
     help_format="plaintext",
     help_formatter=HelpFormatter(),
     group_parameters=Group("Options"),
@@ -34,6 +35,27 @@ app.command(
     "qk_mcp.cli.inspect:inspect",
     name="inspect",
     help_epilogue=examples("qk-mcp inspect", "qk-mcp inspect app build"),
+)
+app.command(
+    "qk_mcp.cli.run:run",
+    name="run",
+    usage="Usage: qk-mcp run [OPTIONS] [PROJECT] TASK [ARGS...]",
+    help_epilogue=examples("qk-mcp run app build --fast", "qk-mcp run --json test"),
+)
+app.command(
+    "qk_mcp.cli.install:install",
+    name="install",
+    help_epilogue=examples("qk-mcp install cursor", "qk-mcp install claude-code --project app:~/code/app --write"),
+)
+app.command(
+    "qk_mcp.cli.install:uninstall",
+    name="uninstall",
+    help_epilogue=examples("qk-mcp uninstall cursor", "qk-mcp uninstall claude-code --name tasks"),
+)
+app.command(
+    "qk_mcp.cli.doctor:doctor",
+    name="doctor",
+    help_epilogue=examples("qk-mcp doctor", "qk-mcp doctor --project app:~/code/app"),
 )
 
 
@@ -63,9 +85,12 @@ def run(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     if argv and argv[0] in app.help_flags:
         app.resolved_commands()  # their first lines stand in the list
+    argv = _with_command(argv)
+    if argv[0] != "serve" and hasattr(sys.stdout, "reconfigure"):  # it flushes: what lies there must not reach a client
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         result = app(
-            _with_command(argv),
+            argv,
             result_action="return_value",
             exit_on_error=False,
             print_error=False,
@@ -81,6 +106,10 @@ def _with_command(argv: list[str]) -> list[str]:
     """Put `serve` in front of a command line without a command; `--help` and `--version` belong to the app."""
     if not argv or (argv[0].startswith("-") and argv[0] not in (*app.help_flags, *app.version_flags)):
         return ["serve", *argv]
+    if argv[0] == "run":
+        from qk_mcp.cli.run import shield_task
+
+        return ["run", *shield_task(argv[1:], app["run"])]
     return argv
 
 
@@ -91,8 +120,6 @@ def _fill_standard_streams() -> None:
     os.close(descriptor)
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _settle(stream: TextIO) -> None:

@@ -2,12 +2,11 @@
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 from qk_mcp.catalog import Argument, Task
 
-__all__ = ["arguments", "call", "command_line", "is_option", "notation"]
+__all__ = ["call", "choices_in_name", "command_line", "notation", "with_flags"]
 
 _CHOICES_LENGTH = 30
 """Characters up to which choices are written out in place of a name."""
@@ -16,23 +15,34 @@ _EXTRA = "[EXTRA ...]"
 
 
 def notation(task: Task) -> str:
-    """Return the arguments of a task in one line: what may be left out in brackets, `...` for what may be repeated."""
-    return " ".join(arguments(task))
+    """Return the arguments of a task in one line, options first: in brackets what may be left out."""
+    words = [_word(argument) for argument in sorted(task.args, key=_is_positional)]
+    return " ".join([*words, "[EXTRA...]"] if task.usage.endswith(_EXTRA) else words)
 
 
-def arguments(task: Task) -> Iterator[str]:
-    """Yield the arguments of a task, each in compact notation: positional ones last, as they are typed."""
-    for argument in sorted(task.args, key=lambda argument: not is_option(argument)):
+def with_flags(argument: Argument) -> str:
+    """Return an argument by all its names, and what stands for its value."""
+    if _is_positional(argument):
+        return _values(argument)
+    return " ".join(filter(None, (", ".join(argument.flags), _values(argument))))
+
+
+def choices_in_name(argument: Argument) -> bool:
+    """Say whether what stands for a value tells its choices."""
+    return bool(argument.choices) and argument.dest.upper() != _name(argument)
+
+
+def _word(argument: Argument) -> str:
+    if _is_positional(argument):
+        text = _values(argument)
+    else:
         flag = next((flag for flag in argument.flags if flag.startswith("--")), argument.flags[0])
-        text = " ".join(filter(None, (flag, _values(argument)))) if is_option(argument) else _values(argument)
-        yield text if argument.required or text.startswith("[") else f"[{text}]"
-    if task.usage.endswith(_EXTRA):
-        yield "[EXTRA...]"
+        text = " ".join(filter(None, (flag, _values(argument))))
+    return text if argument.required or text.startswith("[") else f"[{text}]"
 
 
-def is_option(argument: Argument) -> bool:
-    """Say whether an argument is an option, not a positional one, whose only flag is its own name."""
-    return argument.flags != (argument.dest,)
+def _is_positional(argument: Argument) -> bool:
+    return argument.flags == (argument.dest,)  # its own name stands for a flag
 
 
 def call(alias: str, task: Task) -> str:
@@ -50,9 +60,9 @@ def command_line(alias: str, task: Task) -> str:
 
 def _required(task: Task) -> list[str]:
     words: list[str] = []
-    for argument in sorted(task.args, key=lambda argument: not is_option(argument)):
+    for argument in sorted(task.args, key=_is_positional):
         if argument.required:
-            words += [argument.flags[-1]] if is_option(argument) else []
+            words += [] if _is_positional(argument) else [argument.flags[-1]]
             words += [_example(argument)] * (argument.nargs if isinstance(argument.nargs, int) else 1)
     return words
 
@@ -76,7 +86,7 @@ def _values(argument: Argument) -> str:
 
 
 def _name(argument: Argument) -> str:
-    choices: Sequence[str] = [str(choice) for choice in argument.choices or ()]
+    choices = [str(choice) for choice in argument.choices or ()]
     if choices and len(written := "|".join(choices)) <= _CHOICES_LENGTH:
         return written
     return argument.dest.upper()

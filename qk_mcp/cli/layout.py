@@ -1,0 +1,69 @@
+"""Aligned, borderless text on a terminal of any width, and whole lines where there is none."""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from rich.console import Console
+from rich.text import Text
+
+__all__ = ["GAP", "Sheet"]
+
+GAP = 2
+"""Blanks between columns."""
+_NARROWEST = 20
+"""Characters that the last column has at least, however narrow the terminal."""
+
+
+class Sheet:
+    """Collects lines for stdout, as wide as its terminal; without one, no line is broken (COLUMNS sets a width)."""
+
+    def __init__(self) -> None:
+        columns = os.environ.get("COLUMNS", "")
+        self.width = int(columns) if columns.isdecimal() and int(columns) else None
+        self.console = Console(file=sys.stdout, highlight=False, width=self.width)
+        if self.console.is_terminal:
+            self.width = self.console.width
+
+    def line(self, *parts: str | Text | tuple[str, str], indent: int = 0) -> None:
+        """Add a line that is broken by nothing of ours, so that it can be copied."""
+        text = Text.assemble(" " * indent, *parts)
+        text.rstrip()
+        self.console.print(text, soft_wrap=True)
+
+    def paragraph(self, text: Text, indent: int) -> None:
+        """Add a text, its lines broken to fit."""
+        for line in self._broken(text, self.width and max(_NARROWEST, self.width - indent)):
+            self.line(line, indent=indent)
+
+    def fits(self, rows: Sequence[Sequence[Text]], indent: int, caps: Sequence[int]) -> bool:
+        """Say whether a table has room beside each other for columns of their content's width, or their caps."""
+        if self.width is None:
+            return True
+        widths = [min(_widest(column), cap) for column, cap in zip(zip(*rows, strict=True), caps, strict=True)]
+        return indent + sum(widths) + GAP * (len(widths) - 1) <= self.width
+
+    def table(self, rows: Sequence[Sequence[Text]], indent: int, caps: Sequence[int]) -> None:
+        """Add rows in columns, each as wide as its content or its cap; the last one gets the room that is left."""
+        widths = [min(_widest(column), cap) for column, cap in zip(zip(*rows, strict=True), caps, strict=False)]
+        taken = indent + sum(width + GAP for width in widths if width)
+        last = self.width and max(_NARROWEST, self.width - taken)
+        for row in rows:
+            cells = [self._broken(cell, self.width and width) for cell, width in zip(row, [*widths, last], strict=True)]
+            for pieces in zip_longest(*cells, fillvalue=Text()):
+                *columns, end = pieces
+                line = Text()
+                for piece, width in zip(columns, widths, strict=True):
+                    if width:  # a column in which nothing stands is none
+                        line.append_text(piece).append(" " * max(GAP, width - piece.cell_len + GAP))
+                self.line(line.append_text(end), indent=indent)
+
+    def _broken(self, text: Text, width: int | None) -> list[Text]:
+        if width is None:
+            return list(text.split("\n", allow_blank=True)) or [Text()]
+        return list(text.wrap(self.console, width, overflow="fold")) or [Text()]
+
+
+def _widest(column: Iterable[Text]) -> int:
+    return max((line.cell_len for cell in column for line in cell.split("\n")), default=0)

@@ -34,6 +34,7 @@ app.command("qk_mcp.cli.projects:projects", name="projects")
 app.command(
     "qk_mcp.cli.inspect:inspect",
     name="inspect",
+    usage="Usage: qk-mcp inspect [OPTIONS] [PROJECT] [TASK]",
     help_epilogue=examples("qk-mcp inspect", "qk-mcp inspect app build"),
 )
 app.command(

@@ -1,0 +1,236 @@
+"""The MCP clients that `install` knows: where each keeps its servers, and how it writes one down.
+
+Places and shapes are those of the clients' own documentation. In a path,
+`{VARIABLE:default}` stands for a variable; in an entry and a command, what
+`client_entries` fills in.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from qk_mcp.errors import UnknownClient
+from qk_mcp.text import nearest
+
+__all__ = ["CLIENTS", "Client", "OwnCommand", "file", "find"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCommand:
+    """The command by which a client edits its own file."""
+
+    program: str
+    add: tuple[str, ...]
+    remove: tuple[str, ...] = ()
+    """Empty when it can only add."""
+    replaces: bool = True
+    """Whether adding replaces an entry of the same name; otherwise it is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A program that starts MCP servers."""
+
+    name: str
+    title: str
+    files: Mapping[str, tuple[str, ...]]
+    """The user's own file by `sys.platform`, "" for all others; of several, the first that exists."""
+    project_file: str = ""
+    """The same for one project alone, relative to its root; empty when there is none."""
+    format: Literal["json", "toml", "yaml"] = "json"
+    table: str = "mcpServers"
+    """The key that holds the servers by name."""
+    entry: Mapping[str, Any]
+    own: OwnCommand | None = None
+    readers: str
+    """Who reads the user's own file: why it is the one to edit."""
+    then: str
+    """What to do once the server is in."""
+    aliases: tuple[str, ...] = ()
+
+
+_PLAIN = {"command": "{program}", "args": "{args}"}
+_CONFIG = "{XDG_CONFIG_HOME:~/.config}"
+_ROAMING = "{APPDATA:~/AppData/Roaming}"
+_APPLICATIONS = "~/Library/Application Support"
+
+CLIENTS = (
+    Client(
+        name="claude-code",
+        title="Claude Code",
+        files={"": ("{CLAUDE_CONFIG_DIR:~}/.claude.json",)},
+        project_file=".mcp.json",
+        entry={"type": "stdio", **_PLAIN},
+        own=OwnCommand(
+            program="claude",
+            add=("mcp", "add", "-s", "user", "{name}", "--", "{launch}"),
+            remove=("mcp", "remove", "-s", "user", "{name}"),
+            replaces=False,
+        ),
+        readers="in every project",
+        then="start a new session of Claude Code; /mcp shows the server",
+        aliases=("claude",),
+    ),
+    Client(
+        name="claude-desktop",
+        title="Claude Desktop",
+        files={
+            "": (f"{_CONFIG}/Claude/claude_desktop_config.json",),
+            "darwin": (f"{_APPLICATIONS}/Claude/claude_desktop_config.json",),
+            "win32": (
+                "{LOCALAPPDATA:~/AppData/Local}/Packages/Claude_*/LocalCache/Roaming/Claude/claude_desktop_config.json",
+                f"{_ROAMING}/Claude/claude_desktop_config.json",
+            ),
+        },
+        entry=_PLAIN,
+        readers="in every conversation",
+        then="quit Claude Desktop and start it again; Settings > Developer shows the server",
+    ),
+    Client(
+        name="cursor",
+        title="Cursor",
+        files={"": ("~/.cursor/mcp.json",)},
+        project_file=".cursor/mcp.json",
+        entry=_PLAIN,
+        readers="in every project",
+        then="see that the server is switched on in Cursor's settings, under Tools & MCP",
+    ),
+    Client(
+        name="vscode",
+        title="VS Code",
+        files={
+            "": (f"{_CONFIG}/Code/User/mcp.json",),
+            "darwin": (f"{_APPLICATIONS}/Code/User/mcp.json",),
+            "win32": (f"{_ROAMING}/Code/User/mcp.json",),
+        },
+        project_file=".vscode/mcp.json",
+        table="servers",
+        entry={"type": "stdio", **_PLAIN},
+        own=OwnCommand(program="code", add=("--add-mcp", "{json}")),
+        readers="in every workspace",
+        then="run MCP: List Servers from the command palette and start the server there",
+        aliases=("vs-code", "code", "visual-studio-code"),
+    ),
+    Client(
+        name="windsurf",
+        title="Windsurf",
+        files={"": ("~/.codeium/windsurf/mcp_config.json",)},
+        entry=_PLAIN,
+        readers="in every project",
+        then="press Refresh in the MCP settings of Cascade",
+    ),
+    Client(
+        name="zed",
+        title="Zed",
+        files={
+            "": (f"{_CONFIG}/zed/settings.json",),
+            "darwin": ("~/.config/zed/settings.json",),
+            "win32": (f"{_ROAMING}/Zed/settings.json",),
+        },
+        project_file=".zed/settings.json",
+        table="context_servers",
+        entry={"source": "custom", **_PLAIN},
+        readers="in every project",
+        then="look for a green dot beside the server in the settings of the Agent Panel",
+    ),
+    Client(
+        name="codex",
+        title="Codex",
+        files={"": ("{CODEX_HOME:~/.codex}/config.toml",)},
+        project_file=".codex/config.toml",
+        format="toml",
+        table="mcp_servers",
+        entry={**_PLAIN, "startup_timeout_sec": 30},
+        own=OwnCommand(
+            program="codex", add=("mcp", "add", "{name}", "--", "{launch}"), remove=("mcp", "remove", "{name}")
+        ),
+        readers="in every project, from its command line, its app and its editor extension",
+        then="start Codex anew; /mcp shows the server",
+        aliases=("codex-cli",),
+    ),
+    Client(
+        name="gemini",
+        title="Gemini CLI",
+        files={"": ("~/.gemini/settings.json",)},
+        project_file=".gemini/settings.json",
+        entry=_PLAIN,
+        own=OwnCommand(
+            program="gemini",
+            add=("mcp", "add", "-s", "user", "{name}", "{program}", "--", "{args}"),
+            remove=("mcp", "remove", "-s", "user", "{name}"),
+        ),
+        readers="in every project",
+        then="start Gemini CLI anew; /mcp shows the server",
+        aliases=("gemini-cli",),
+    ),
+    Client(
+        name="goose",
+        title="Goose",
+        files={"": (f"{_CONFIG}/goose/config.yaml",), "win32": (f"{_ROAMING}/Block/goose/config/config.yaml",)},
+        format="yaml",
+        table="extensions",
+        entry={
+            "type": "stdio",
+            "name": "{name}",
+            "enabled": True,
+            "cmd": "{program}",
+            "args": "{args}",
+            "envs": {},
+            "timeout": 300,
+        },
+        readers="in every session",
+        then="start a new session; goose info -v shows the extension",
+    ),
+    Client(
+        name="opencode",
+        title="opencode",
+        files={"": (f"{_CONFIG}/opencode/opencode.json", f"{_CONFIG}/opencode/opencode.jsonc")},
+        project_file="opencode.json",
+        table="mcp",
+        entry={"type": "local", "command": "{launch}", "enabled": True},
+        readers="in every project",
+        then="start opencode anew; opencode mcp list shows the server",
+    ),
+)
+
+
+def find(text: str) -> Client:
+    """Return the client of a name, title or alias, in any case. Raises UnknownClient."""
+    wanted = re.sub(r"[\s_]+", "-", text.strip().casefold())
+    known: dict[str, Client] = {}
+    for client in CLIENTS:
+        for name in (client.name, client.title.casefold().replace(" ", "-"), *client.aliases):
+            known[name] = client
+    if wanted in known:
+        return known[wanted]
+    near = dict.fromkeys(known[name].name for name in nearest(wanted, known))
+    raise UnknownClient(text, [client.name for client in CLIENTS], list(near))
+
+
+def file(client: Client, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """Return the user's own file of `client`, whether it exists or not."""
+    places = [_expand(text, environ) for text in client.files.get(platform, client.files[""])]
+    found = [path for place in places for path in _matches(place)]
+    return next(filter(os.path.lexists, found), found[0])
+
+
+def _matches(place: str) -> list[Path]:
+    if "*" not in place:
+        return [Path(place)]
+    before, _, after = place.partition("*")
+    directory, start = os.path.split(before)
+    return sorted(Path(directory).glob(f"{start}*{after}"))
+
+
+def _expand(text: str, environ: Mapping[str, str]) -> str:
+    def value(match: re.Match[str]) -> str:
+        set_to = environ.get(match[1], "")
+        return set_to if os.path.isabs(set_to) else match[2]  # as the XDG base directories have it
+
+    text = re.sub(r"\{(\w+):([^}]*)\}", value, text)
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return home + text[1:] if text.startswith("~") else text

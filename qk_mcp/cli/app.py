@@ -46,11 +46,13 @@ app.command(
 app.command(
     "qk_mcp.cli.install:install",
     name="install",
+    usage="Usage: qk-mcp install [OPTIONS] CLIENT",
     help_epilogue=examples("qk-mcp install cursor", "qk-mcp install claude-code --project app:~/code/app --write"),
 )
 app.command(
     "qk_mcp.cli.install:uninstall",
     name="uninstall",
+    usage="Usage: qk-mcp uninstall [OPTIONS] CLIENT",
     help_epilogue=examples("qk-mcp uninstall cursor", "qk-mcp uninstall claude-code --name tasks"),
 )
 app.command(

@@ -1,0 +1,147 @@
+"""What `qk-mcp doctor` looks at in the files of MCP clients."""
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from qk_mcp import __version__, client_entries, client_files, clients
+from qk_mcp.cli.checks import Check
+from qk_mcp.cli.install import is_ours
+from qk_mcp.clients import Client
+from qk_mcp.errors import QkMcpError
+from qk_mcp.project import current_directory, expand, locate, parse_declaration
+
+__all__ = ["check_clients"]
+
+_PATIENCE = 10.0
+"""Seconds that another installation may take to tell its version."""
+
+
+def check_clients(environ: Mapping[str, str]) -> Iterator[Check]:
+    """Tell which clients start this server, by the user's own files and those of the current directory."""
+    known = False
+    for client in clients.CLIENTS:
+        for place in _places(client, environ):
+            try:
+                servers = client_files.servers(client, place.file)
+            except QkMcpError as failure:
+                if _mentions(place.file):
+                    yield Check(client.title, "wrong", f"{failure.what}\n{failure.why}", failure.hint)
+                continue
+            for name, entry in servers.items():
+                launch = client_entries.launch_of(client, entry)
+                if is_ours(launch):
+                    known = True
+                    yield _check(place, name, entry, launch, environ)
+    if not known:
+        yield Check("clients", "note", "none starts this server", "qk-mcp install CLIENT --write")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A file of a client, and the directory in which the client starts what it names, if that is known."""
+
+    client: Client
+    file: Path
+    base: Path | None = None
+
+    def repair(self, name: str, launch: Sequence[str]) -> str:
+        """Return what puts an entry right; it keeps its projects and config."""
+        if self.base:
+            return self.by_hand()
+        words = ["qk-mcp", "install", self.client.name]
+        words += [word for pair in pairwise(launch) if pair[0] in ("--project", "--config") for word in pair]
+        words += ["--name", name] if name != "qk-mcp" else []
+        return shlex.join([*words, "--write", "--force"])
+
+    def by_hand(self) -> str:
+        return f"correct it in {self.file}"
+
+
+def _places(client: Client, environ: Mapping[str, str]) -> list[_Place]:
+    own = clients.file(client, environ)
+    places = [_Place(client, own)]
+    here = current_directory()
+    if client.project_file and here and here / client.project_file != own:
+        places.append(_Place(client, here / client.project_file, here))
+    return [place for place in places if place.file.exists()]
+
+
+def _mentions(file: Path) -> bool:
+    try:
+        data = file.read_bytes()
+    except OSError:
+        return False
+    return b"qk_mcp" in data or b"qk-mcp" in data
+
+
+def _check(
+    place: _Place, name: str, entry: Mapping[str, Any], launch: Sequence[str], environ: Mapping[str, str]
+) -> Check:
+    title = place.client.title
+    what = f"{name} in {place.file}"
+    repair = place.repair(name, launch)
+    if entry.get("disabled") is True or entry.get("enabled") is False:
+        return Check(title, "note", f"{what} is switched off", f"switch it on in {title}")
+    if shutil.which(launch[0], path=environ.get("PATH")) is None:
+        return Check(title, "wrong", f"{what}: its command does not exist: {launch[0]}", repair)
+    version, fault = _version(*_python_part(launch))
+    if fault:
+        return Check(title, "wrong", f"{what}: {fault}", repair)
+    if fault := _missing(launch, place.base, environ):
+        return Check(title, "wrong", f"{what}: {fault}", place.by_hand())
+    if not Path(launch[0]).is_absolute():
+        doubt = f"{launch[0]} is looked for on PATH, which a graphical client may not have"
+        return Check(title, "note", f"{what}: {doubt}", repair)
+    if version != __version__:
+        return Check(title, "note", f"{what} starts qk-mcp {version}, not {__version__}", repair)
+    return Check(title, "ok", f"{what}\n{shlex.join(launch)}")
+
+
+def _missing(launch: Sequence[str], base: Path | None, environ: Mapping[str, str]) -> str:
+    """Return what is wrong with the projects and the config that a command names; empty when nothing is."""
+    for option, value in pairwise(launch):
+        try:
+            if option == "--config" and not expand(value, base, environ).exists():
+                return f"its config does not exist: {value}"
+            if option == "--project":
+                locate(parse_declaration(value, base, environ, ""))
+        except QkMcpError as failure:
+            return failure.what
+    return ""
+
+
+def _python_part(launch: Sequence[str]) -> Sequence[str]:
+    """Return `python -m qk_mcp` without what follows, or nothing when it is started otherwise."""
+    return launch[: launch.index("qk_mcp") + 1] if "qk_mcp" in launch else ()
+
+
+@cache
+def _version(*command: str) -> tuple[str, str]:
+    """Return the version that a command tells of itself, and why it tells none."""
+    if not command:
+        return __version__, ""
+    try:
+        done = subprocess.run(
+            [*command, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            cwd="/",  # a checkout in the current directory must not lend it the package
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "", f"{command[0]} did not tell its version within {_PATIENCE:g} s"
+    except OSError as error:
+        return "", f"{command[0]} cannot be started: {error.strerror}"
+    said = (done.stdout or done.stderr).decode(errors="replace").strip().splitlines()
+    last = said[-1] if said else f"exit code {done.returncode}"
+    if done.returncode:
+        return "", f"{command[0]} has no working qk-mcp: {last}"
+    return last.removeprefix("qk-mcp "), ""

@@ -32,7 +32,6 @@ def scrubbed(home: Path, **extra: str) -> dict[str, str]:
         "XDG_STATE_HOME": ".local/state",
         "XDG_CACHE_HOME": ".cache",
         "XDG_RUNTIME_DIR": ".run",
-        "TMPDIR": ".tmp",
     }.items():
         directory = home / part
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

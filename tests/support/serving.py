@@ -1,5 +1,6 @@
 """Servers for tests: started clean, left clean, and nothing of them left behind."""
 
+import signal
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,16 +29,18 @@ def serving(
 
     An empty `version` begins nothing. `environ` is added to a clean environment whose directories lie in `home`.
     At the end the server must leave when its stdin is closed, must have written nothing but the protocol, and no
-    process of its own may live on; what a task left behind on purpose is ended by its test before.
+    process nor temporary file of its own may be left; what a task left on purpose is ended by its test before.
     """
     mark = uuid.uuid4().hex
+    temporary = home / f"tmp-{mark}"
+    temporary.mkdir(parents=True)
     if isinstance(projects, Path):
         projects = {"demo": projects}
     flags = [flag for alias, path in (projects or {}).items() for flag in ("--project", f"{alias}:{path}")]
     client = Client(
         [*command, *flags, *options],
         cwd=cwd or home,
-        environ=scrubbed(home, **{MARK: mark} | dict(environ or {})),
+        environ=scrubbed(home, **{MARK: mark, "TMPDIR": str(temporary)} | dict(environ or {})),
         errors=home / f"stderr-{mark}",
         **popen,
     )
@@ -49,5 +52,7 @@ def serving(
         try:
             client.close()
             until(lambda: not marked(mark), 5, f"{marked(mark)} to end, which the server left behind")
+            left = [] if client.process.returncode == -signal.SIGKILL else list(temporary.rglob("*"))
+            assert not left, f"temporary files are left: {left}"
         finally:
             end(marked(mark))

@@ -1,0 +1,464 @@
+"""Stopping: whatever ends a run early ends everything that the run had started, and nothing that it had not."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Demo, Serve
+from tests.support.client import Call, Client
+from tests.support.processes import alive, end, gone, read_pid, until
+
+FAMILY = """
+    import os, shutil, signal, time
+    from pathlib import Path
+    from quickie import task
+
+    SLEEP = shutil.which("sleep")
+
+    def child(name, *, session=False, group=False, deaf=False, orphan=False, bare=False, stopped=False):
+        first = os.fork()
+        if first:
+            if orphan:
+                os.waitpid(first, 0)
+            return
+        if session:
+            os.setsid()
+        if group:
+            os.setpgid(0, 0)
+        if deaf:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)  # which a program that is executed inherits
+        if orphan and os.fork():
+            os._exit(0)
+        Path(name + ".pid").write_text(f"{os.getpid()}\\n")
+        if stopped:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        os.execve(SLEEP, ["sleep", "600"], {} if bare else os.environ)
+
+    def bear_children():
+        child("plain")
+        child("deaf", deaf=True)
+        child("session", session=True)
+        child("group", group=True)
+        child("stopped", stopped=True)
+        child("orphan", orphan=True)
+        child("bare", bare=True, session=True)
+        child("hermit", session=True, deaf=True, orphan=True, bare=True)
+
+    def last():
+        print("ready", flush=True)
+        Path("leader.pid").write_text(f"{os.getpid()}\\n")
+        time.sleep(600)
+
+    @task
+    def family():
+        bear_children()
+        last()
+
+    @task
+    def deaf_family():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        bear_children()
+        last()
+
+    @task
+    def deaf():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        last()
+"""
+MEMBERS = ("plain", "deaf", "session", "group", "stopped", "orphan", "bare", "hermit", "leader")
+
+
+@pytest.fixture
+def family(project: Callable[..., Path]) -> Path:
+    """A project whose tasks have children of every kind."""
+    return project(FAMILY)
+
+
+def members(root: Path) -> dict[str, int]:
+    """Wait for the whole family and return its process ids."""
+    return {name: read_pid(root / f"{name}.pid") for name in MEMBERS}
+
+
+def all_gone(pids: dict[str, int], within: float) -> None:
+    """Fail, naming those that live, if not all have ended in time; end them then."""
+    try:
+        until(lambda: not any(map(alive, pids.values())), within)
+    except AssertionError:
+        left = [name for name, pid in pids.items() if alive(pid)]
+        end(pids.values())
+        raise AssertionError(f"left running: {left}") from None
+
+
+# The whole tree
+
+
+@pytest.mark.parametrize("task", ["family", "deaf-family"])
+def test_a_timeout_ends_the_whole_tree(demo: Demo, task: str) -> None:
+    client = demo(FAMILY)
+    call = client.start("run_task", task_name=task, timeout=2)
+    refusal = call.wait().refusal
+    pids = members(demo.root)
+    all_gone(pids, 1)
+    assert "2 s" in refusal or "2.0 s" in refusal, refusal
+    assert "ready" in refusal, "the output so far is told"
+
+
+@pytest.mark.parametrize("task", ["family", "deaf-family"])
+def test_a_cancelled_call_ends_the_whole_tree_and_is_not_answered(demo: Demo, task: str) -> None:
+    client = demo(FAMILY)
+    call = client.start("run_task", task_name=task)
+    pids = members(demo.root)
+    call.cancel()
+    all_gone(pids, 10)
+    assert client.call("list_tasks").data[0]["project"] == "demo"
+    assert not call.answered
+
+
+def hang_up(client: Client) -> None:
+    client.hang_up()
+
+
+def vanish(client: Client) -> None:
+    client.vanish()
+
+
+def terminate(client: Client) -> None:
+    os.kill(client.pid, signal.SIGTERM)
+
+
+def interrupt(client: Client) -> None:
+    os.kill(client.pid, signal.SIGINT)
+
+
+def drop_the_line(client: Client) -> None:
+    os.kill(client.pid, signal.SIGHUP)
+
+
+def interrupt_as_a_terminal_does(client: Client) -> None:
+    os.killpg(client.pid, signal.SIGINT)
+
+
+WAYS = [hang_up, vanish, terminate, interrupt, drop_the_line, interrupt_as_a_terminal_does]
+
+
+@pytest.mark.parametrize("leave", WAYS, ids=lambda way: way.__name__)
+def test_the_server_takes_everything_with_it(serve: Serve, family: Path, leave: Callable[[Client], None]) -> None:
+    client = serve(family)
+    client.start("run_task", task_name="family")
+    pids = members(family)
+    leave(client)
+    client.exit_code(within=10)
+    all_gone(pids, 1)
+
+
+@pytest.mark.parametrize("leave", [hang_up, terminate], ids=lambda way: way.__name__)
+def test_a_tree_that_ignores_signals_is_gone_before_a_client_would_kill_the_server(
+    serve: Serve, family: Path, leave: Callable[[Client], None]
+) -> None:
+    """Clients send SIGTERM two seconds after they closed stdin, and SIGKILL two seconds later."""
+    client = serve(family)
+    client.start("run_task", task_name="deaf-family")
+    pids = members(family)
+    began = time.monotonic()
+    leave(client)
+    client.exit_code(within=10)
+    assert time.monotonic() - began < 4
+    all_gone(pids, 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a supervisor adopt what its children left")
+@pytest.mark.parametrize("task", ["family", "deaf-family"])
+def test_a_killed_server_leaves_nothing_either(serve: Serve, family: Path, task: str) -> None:
+    client = serve(family)
+    client.start("run_task", task_name=task)
+    pids = members(family)
+    os.kill(client.pid, signal.SIGKILL)
+    assert client.exit_code() == -signal.SIGKILL
+    all_gone(pids, 10)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a group whose server was killed")
+def test_a_server_killed_at_any_moment_of_a_start_leaves_nothing(serve: Serve, family: Path) -> None:
+    for moment in (0, 0.05, 0.2):
+        client = serve(family)
+        client.start("run_task", task_name="deaf")
+        time.sleep(moment)
+        os.kill(client.pid, signal.SIGKILL)
+        client.exit_code()
+    # That nothing of theirs lives is checked by the fixture, which knows its servers' children by a mark.
+
+
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_second_signal_stops_at_once(serve: Serve, family: Path, first: signal.Signals) -> None:
+    client = serve(family)
+    client.start("run_task", task_name="deaf-family")
+    pids = members(family)
+    os.kill(client.pid, first)
+    time.sleep(0.1)
+    os.kill(client.pid, first)
+    client.exit_code(within=10)
+    all_gone(pids, 1)
+
+
+def test_a_signal_while_the_client_has_hung_up_stops_at_once(serve: Serve, family: Path) -> None:
+    client = serve(family)
+    client.start("run_task", task_name="deaf-family")
+    pids = members(family)
+    client.hang_up()
+    time.sleep(0.1)
+    os.kill(client.pid, signal.SIGTERM)
+    client.exit_code(within=10)
+    all_gone(pids, 1)
+
+
+def test_a_hundred_runs_at_once_and_then_the_client_leaves(serve: Serve, project: Callable[..., Path]) -> None:
+    root = project("""
+        import os, time
+        from pathlib import Path
+        from quickie import Arg, task
+
+        @task(args=[Arg("number")])
+        def member(number):
+            Path(f"{number}.pid").write_text(f"{os.getpid()}\\n")
+            while not (int(number) < 10 and Path("go").exists()):
+                time.sleep(0.2)
+            print(number)
+    """)
+    client = serve(root)
+    calls = [client.start("run_task", task_name="member", args=[str(n)], timeout=600) for n in range(110)]
+    until(lambda: len(list(root.glob("*.pid"))) == 110, 200, "all runs under way")
+    pids = {str(number): read_pid(root / f"{number}.pid") for number in range(110)}
+    assert client.request("ping").wait().result == {}
+    (root / "go").touch()
+    assert [call.wait().data["stdout"] for call in calls[:10]] == [f"{number}\n" for number in range(10)]
+    assert not any(call.answered for call in calls[10:])
+    client.hang_up()
+    client.exit_code(within=10)
+    all_gone(pids, 1)
+
+
+@pytest.mark.parametrize("leave", [hang_up, terminate, interrupt], ids=lambda way: way.__name__)
+def test_an_idle_server_ends_well(serve: Serve, family: Path, leave: Callable[[Client], None]) -> None:
+    client = serve(family)
+    leave(client)
+    code = client.exit_code(within=10)
+    assert code in ({0} if leave is hang_up else {0, 130, 143, -2, -15}), code
+
+
+def test_a_server_that_nobody_greeted_ends_when_stdin_is_closed(serve: Serve, family: Path) -> None:
+    client = serve(family, version="")
+    client.hang_up()
+    assert client.exit_code() == 0
+    assert client.messages == []
+
+
+# Manners
+
+
+def test_cleanup_tasks_run_when_a_run_is_stopped(demo: Demo) -> None:
+    client = demo("""
+        import os, time
+        from pathlib import Path
+        from quickie import task
+
+        @task
+        def tidy():
+            Path("tidied").touch()
+
+        @task(cleanup=[tidy])
+        def work():
+            Path("leader.pid").write_text(f"{os.getpid()}\\n")
+            time.sleep(600)
+    """)
+    call = client.start("run_task", task_name="work")
+    pid = read_pid(demo.root / "leader.pid")
+    call.cancel()
+    gone(pid)
+    assert (demo.root / "tidied").exists()
+
+
+def test_the_output_of_a_run_that_is_stopped_holds_its_last_words(demo: Demo) -> None:
+    client = demo("""
+        import sys, time
+        from quickie import task
+
+        @task
+        def talk():
+            print("first words")
+            print("a complaint", file=sys.stderr)
+            try:
+                time.sleep(600)
+            finally:
+                print("last words")
+    """)
+    refusal = client.call("run_task", task_name="talk", timeout=1.5).refusal
+    for words in ("first words", "a complaint", "last words"):
+        assert words in refusal
+
+
+def test_a_timeout_while_the_project_is_still_being_loaded(demo: Demo) -> None:
+    client = demo("""
+        import os, time
+        from pathlib import Path
+        from quickie import task
+
+        if not Path("listed").exists():
+            Path("leader.pid").write_text(f"{os.getpid()}\\n")
+            time.sleep(600)
+
+        @task
+        def never(): ...
+    """)
+    refusal = client.call("run_task", task_name="never", timeout=1.5).refusal
+    assert "1.5 s" in refusal
+    gone(read_pid(demo.root / "leader.pid"))
+
+
+# What a task leaves behind on purpose
+
+LEAVE = """
+    import subprocess, sys
+    from pathlib import Path
+    from quickie import task
+
+    @task
+    def leave():
+        subprocess.Popen([sys.executable, "child.py"], start_new_session={session})
+        while not Path("count").exists():
+            pass
+        sys.exit(3)
+"""
+CHILD = """
+    import os, time
+    from pathlib import Path
+
+    Path("child.pid").write_text(f"{os.getpid()}\\n")
+    number = 0
+    while True:
+        print("x" * 1000, flush=True)  # whoever read this has gone, which must not matter
+        number += 1
+        Path("new").write_text(str(number))
+        Path("new").rename("count")
+        time.sleep(0.002)
+"""
+
+
+@pytest.mark.parametrize("session", [True, False], ids=["own session", "same session"])
+def test_a_child_that_holds_the_pipes_does_not_hold_up_the_answer_and_lives(demo: Demo, session: bool) -> None:
+    client = demo({"_qk/__init__.py": LEAVE.format(session=session), "child.py": CHILD})
+    answer = client.call("run_task", task_name="leave", timeout=60).data
+    child = read_pid(demo.root / "child.pid")
+    try:
+        assert answer["exit_code"] == 3
+        assert [entry["pid"] for entry in answer["left_running"]] == [child]
+        assert sys.executable in answer["left_running"][0]["command"]
+        count = int((demo.root / "count").read_text())
+        # More than the pipe would hold, so that a child whose output nobody takes would stand still.
+        until(lambda: int((demo.root / "count").read_text()) > count + 200, what="the child to work on")
+    finally:
+        end([child])
+
+
+def test_what_was_left_outlives_the_server(serve: Serve, project: Callable[..., Path]) -> None:
+    root = project("""
+        import os, subprocess
+        from pathlib import Path
+        from quickie import task
+
+        @task
+        def leave():
+            child = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            Path("child.pid").write_text(f"{child.pid}\\n")
+    """)
+    client = serve(root)
+    assert client.run("leave").data["left_running"][0]["command"] == "sleep 600"
+    child = read_pid(root / "child.pid")
+    try:
+        client.hang_up()
+        client.exit_code()
+        time.sleep(0.5)
+        assert alive(child)
+    finally:
+        end([child])
+
+
+def test_nothing_is_said_of_children_that_have_ended(demo: Demo) -> None:
+    client = demo("""
+        import subprocess
+        from quickie import task
+
+        @task
+        def wait():
+            subprocess.run(["sleep", "0.1"])
+            subprocess.Popen(["true"])
+    """)
+    assert set(client.run("wait").data) == {"exit_code", "stdout", "stderr"}
+
+
+# Cancelling
+
+
+def test_cancelling_at_every_moment(demo: Demo) -> None:
+    client = demo("""
+        import os, time
+        from pathlib import Path
+        from quickie import task
+
+        @task
+        def work():
+            Path(f"{os.getpid()}.pid").write_text(f"{os.getpid()}\\n")
+            print("at work")
+            time.sleep(0.2)
+            print("done")
+    """)
+    for moment in range(25):
+        call = client.start("run_task", task_name="work", progress=True)
+        time.sleep(moment * 0.015)
+        call.cancel()
+    assert client.run("work").data["stdout"] == "at work\ndone\n"
+    gone(*(read_pid(file) for file in demo.root.glob("*.pid")))
+
+
+def test_cancelling_twice_what_is_over_and_what_never_was(demo: Demo) -> None:
+    client = demo(FAMILY)
+    call = client.start("list_tasks")
+    call.wait()
+    call.cancel()
+    Call(client, 9999, "tools/call", 0).cancel()
+    run = client.start("run_task", task_name="deaf")
+    pid = read_pid(demo.root / "leader.pid")
+    run.cancel()
+    run.cancel()
+    assert client.call("list_tasks").data[0]["tasks"]
+    gone(pid)
+    assert not run.answered
+
+
+def test_cancelling_one_of_two_runs_spares_the_other(demo: Demo) -> None:
+    client = demo("""
+        import os, time
+        from pathlib import Path
+        from quickie import Arg, task
+
+        @task(args=[Arg("name")])
+        def member(name):
+            Path(f"{name}.pid").write_text(f"{os.getpid()}\\n")
+            while not Path("go").exists():
+                time.sleep(0.01)
+            print(name)
+    """)
+    one, two = (client.start("run_task", task_name="member", args=[name]) for name in ("one", "two"))
+    pids = [read_pid(demo.root / f"{name}.pid") for name in ("one", "two")]
+    one.cancel()
+    gone(pids[0])
+    assert alive(pids[1])
+    (demo.root / "go").touch()
+    assert two.wait().data["stdout"] == "two\n"

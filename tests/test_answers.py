@@ -1,0 +1,254 @@
+"""What an answer holds of a task's output: readable, bounded, and nothing lost."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.conftest import Demo, Serve
+from tests.support.processes import until
+
+WRITE = """
+    import os
+    from quickie import task
+
+    @task
+    def write():
+        for chunk in {chunks!r}:
+            os.write(1, chunk)
+"""
+
+
+def written(demo: Demo, *chunks: bytes) -> dict[str, Any]:
+    """Return the answer of a task that writes `chunks`, each in a call of its own."""
+    answer: dict[str, Any] = demo(WRITE.format(chunks=chunks)).run("write").data
+    assert answer["exit_code"] == 0
+    return answer
+
+
+def kept(answer: dict[str, Any], stream: str = "stdout") -> bytes:
+    """Return the complete output that the answer points to."""
+    return Path(answer["truncated"][stream]["file"]).read_bytes()
+
+
+# Text
+
+
+@pytest.mark.parametrize(
+    ("chunks", "text"),
+    [
+        ([b"plain\n"], "plain\n"),
+        ([b"no end"], "no end"),
+        ([b"dos\r\nlines\r", b"\nall\r\n"], "dos\nlines\nall\n"),
+        ([b"caf\xc3", b"\xa9 \xf0\x9f", b"\x8e", b"\x89\n"], "café 🎉\n"),
+        ([b"latin caf\xe9\n"], "latin caf\ufffd\n"),
+        ([b"\xed\xa0\x80\n"], "\ufffd\ufffd\ufffd\n"),
+        ([b"cut \xe2\x82"], "cut \ufffd"),
+        ([b"a\0b\n"], "ab\n"),
+        ([b"\xff\xfe\xfd"], "\ufffd\ufffd\ufffd"),
+        ([b"\xef\xbb\xbfmark\n"], "\ufeffmark\n"),
+    ],
+    ids=repr,
+)
+def test_bytes_become_text(demo: Demo, chunks: list[bytes], text: str) -> None:
+    assert written(demo, *chunks)["stdout"] == text
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [b"\x1b[1;31mred\x1b[0m\n"],
+        [b"\x1b[1;3", b"1mred\x1b", b"[0m\n"],
+        [b"\x1b[38;2;1;2;3mred\x1b[39m\n"],
+        [b"\x1b]8;;https://example.org\x1b\\red\x1b]8;;\x1b\\\n"],
+        [b"\x1b]8;;https://exam", b"ple.org\x1b", b"\\red\x1b]8;;\x07\n"],
+        [b"\x1b]0;a title\x07red\n"],
+        [b"\x1b[2J\x1b[H\x1b[?25lred\x1b[?25h\x1b(B\x1b=\n"],
+        [b"re\x07d\x0e\x0f\n"],
+        [b"blue\b\b\b\bred \b\n"],
+        [b"working 10%\rworking 99%\rred\n"],
+        [b"\x1b[32mwait\x1b[0m\r\x1b[Kred\n"],
+        [b"\x1bP1$r0m\x1b\\red\n"],
+    ],
+    ids=repr,
+)
+def test_an_agent_reads_what_a_terminal_would_show(demo: Demo, chunks: list[bytes]) -> None:
+    assert written(demo, *chunks)["stdout"].rstrip(" ") in ("red\n", "red \n")
+
+
+def test_a_progress_bar_leaves_its_last_state_and_the_file_every_byte(demo: Demo) -> None:
+    bar = [b"\r%3d%% [%s]" % (n, (b"#" * (n // 2)).ljust(50)) for n in range(101)] * 30
+    answer = written(demo, b"".join(bar), b"\ndone\n")
+    assert answer["stdout"] == f"100% [{'#' * 50}]\ndone\n"
+    assert kept(answer) == b"".join(bar) + b"\ndone\n"
+
+
+@pytest.mark.parametrize("environ", [{"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"}, {}], ids=repr)
+def test_tasks_print_utf_8_whatever_the_locale(serve: Serve, environ: dict[str, str]) -> None:
+    client = serve(
+        """
+        import subprocess, sys
+        from quickie import task
+
+        @task
+        def say():
+            print("é 🎉")
+            subprocess.run([sys.executable, "-c", "print('é 🎉')"])
+        """,
+        environ=environ,
+    )
+    assert client.run("say").data["stdout"] == "é 🎉\né 🎉\n"
+
+
+def test_a_task_may_choose_another_encoding(demo: Demo) -> None:
+    client = demo("""
+        import sys
+        from quickie import task
+
+        @task
+        def say():
+            sys.stdout.reconfigure(encoding="latin-1")
+            print("café")
+    """)
+    assert client.run("say").data["stdout"] == "caf\ufffd\n"
+
+
+def test_a_lone_surrogate_does_not_break_the_answer(demo: Demo) -> None:
+    client = demo(r"""
+        import sys
+        from quickie import task
+
+        @task
+        def say():
+            sys.stdout.reconfigure(errors="surrogatepass")
+            print("\ud800")
+    """)
+    assert "\ufffd" in client.run("say").data["stdout"]
+
+
+# Bounds
+
+
+def test_long_output_keeps_its_beginning_and_its_end(demo: Demo) -> None:
+    lines = [f"line {number}" for number in range(20_000)]
+    whole = "\n".join(lines) + "\n"
+    answer = written(demo, whole.encode())
+    shown = answer["stdout"].splitlines()
+    gap = next(position for position, line in enumerate(shown) if line not in lines)
+    assert shown[:gap] == lines[:gap]
+    assert shown[gap + 1 :] == lines[-len(shown) + gap + 1 :]
+    assert len(answer["stdout"]) - len(shown[gap]) <= 30_001
+    assert len(answer["stdout"]) > 25_000
+    left_out = len(whole) - (len(answer["stdout"]) - len(shown[gap]) - 1)
+    assert f"{left_out:,}" in shown[gap], "the line between says how much is missing"
+    assert answer["truncated"] == {
+        "stdout": {"characters": len(whole), "bytes": len(whole), "file": answer["truncated"]["stdout"]["file"]}
+    }
+    assert kept(answer) == whole.encode()
+    assert answer["truncated"]["stdout"]["file"] in shown[gap]
+
+
+def test_complete_outputs_are_private(demo: Demo) -> None:
+    file = Path(written(demo, b"x\n" * 100_000)["truncated"]["stdout"]["file"])
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_output_that_fits_leaves_no_file(serve: Serve, tmp_path: Path) -> None:
+    client = serve(WRITE.format(chunks=[b"x" * 29_000, b"\x1b[1mbold\x1b[0m\n"]))
+    assert set(client.run("write").data) == {"exit_code", "stdout", "stderr"}
+    files = [
+        path for path in (tmp_path / "home").rglob("*") if path.is_file() and path.suffix in (".stdout", ".stderr")
+    ]
+    assert files == []
+
+
+@pytest.mark.parametrize("limit", [1000, 1_000_000])
+def test_the_bound_can_be_chosen(serve: Serve, limit: int) -> None:
+    client = serve(WRITE.format(chunks=[b"0123456789" * 20_000]), "--max-output", str(limit))
+    answer = client.run("write").data
+    if limit == 1000:
+        assert answer["stdout"].startswith("0123456789" * 50)
+        assert answer["stdout"].endswith("0123456789" * 50)
+        assert len(answer["stdout"]) < 1400
+    else:
+        assert answer["stdout"] == "0123456789" * 20_000
+
+
+def test_a_timeout_is_answered_with_bounded_output_too(demo: Demo) -> None:
+    client = demo("""
+        import time
+        from quickie import task
+
+        @task
+        def flood():
+            while True:
+                print("x" * 1000)
+    """)
+    refusal = client.call("run_task", task_name="flood", timeout=1.5).refusal
+    assert len(refusal) < 70_000
+    assert "left out" in refusal
+
+
+# Amounts
+
+
+def test_ten_megabytes_without_a_newline(demo: Demo) -> None:
+    answer = written(demo, b"0123456789" * 1_000_000)
+    assert answer["truncated"]["stdout"]["characters"] == 10_000_000
+    assert answer["stdout"].startswith("0123456789")
+    assert answer["stdout"].endswith("0123456789")
+    assert kept(answer) == b"0123456789" * 1_000_000
+
+
+def test_a_million_short_lines(demo: Demo) -> None:
+    client = demo("""
+        import sys
+        from quickie import task
+
+        @task
+        def count():
+            sys.stdout.writelines(f"{number}\\n" for number in range(1_000_000))
+    """)
+    answer = client.call("run_task", task_name="count", timeout=120).data
+    assert answer["stdout"].startswith("0\n1\n2\n")
+    assert answer["stdout"].endswith("\n999998\n999999\n")
+    assert kept(answer) == b"".join(b"%d\n" % number for number in range(1_000_000))
+
+
+def test_memory_stays_bounded_whatever_a_task_writes(serve: Serve) -> None:
+    client = serve("""
+        import os
+        from quickie import task
+
+        @task
+        def little():
+            os.write(1, b"x" * 100_000)
+
+        @task
+        def much():
+            chunk = (b"0123456789" * 10 + b"\\n") * 10_000
+            for _ in range(100):
+                os.write(1, chunk)
+                os.write(2, chunk.replace(b"\\n", b" ") + b"\\r")
+    """)
+    server = psutil.Process(client.pid)
+    client.run("little")
+    before = server.memory_info().rss
+    call = client.start("run_task", task_name="much", timeout=300)
+    peak = before
+
+    def watch() -> bool:
+        nonlocal peak
+        peak = max(peak, server.memory_info().rss)
+        return call.answered
+
+    until(watch, 200, "200 megabytes to be taken")
+    answer = call.wait().data
+    assert answer["truncated"]["stdout"]["bytes"] == 101_000_000
+    assert answer["truncated"]["stderr"]["bytes"] >= 101_000_000
+    assert peak - before < 60_000_000, "the server holds what it should let go"
+    for stream in ("stdout", "stderr"):
+        Path(answer["truncated"][stream]["file"]).unlink()

@@ -1,0 +1,202 @@
+"""Where a server may find itself: odd directories, poor environments, closed descriptors."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Serve
+from tests.support.client import Client
+from tests.support.environment import QK_MCP, scrubbed
+from tests.support.processes import descriptors, read_pid
+
+SOURCE = """
+    import os
+    from quickie import task
+
+    @task
+    def hello():
+        print("hello")
+
+    @task
+    def environment():
+        for name in sorted(os.environ):
+            print(f"{name}={os.environ[name]}")
+"""
+
+
+def works(client: Client) -> bool:
+    """Say whether the server lists and runs."""
+    listed = [task["name"] for task in client.call("list_tasks").data[0]["tasks"]]
+    return listed == ["environment", "hello"] and client.run("hello").data["stdout"] == "hello\n"
+
+
+def test_from_the_root_directory(serve: Serve) -> None:
+    assert works(serve(SOURCE, cwd="/"))
+
+
+def test_from_a_directory_that_was_deleted(serve: Serve, tmp_path: Path) -> None:
+    doomed = tmp_path / "doomed"
+    doomed.mkdir()
+    shell = ["/bin/sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *QK_MCP, "serve"]
+    assert works(serve(SOURCE, cwd=doomed, command=shell))
+
+
+def test_from_a_directory_that_may_not_be_read(serve: Serve, tmp_path: Path) -> None:
+    """Whoever runs the tests as root may read it all the same; then the test says less."""
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    shell = ["/bin/sh", "-c", 'chmod 0 "$PWD" && exec "$@"', "sh", *QK_MCP, "serve"]
+    try:
+        assert works(serve(SOURCE, cwd=closed, command=shell))
+    finally:
+        closed.chmod(0o700)
+
+
+def test_from_a_project_with_an_env_file_for_something_else(serve: Serve, project: Callable[..., Path]) -> None:
+    """FastMCP reads `.env` in the current directory, which is the project's and not for it."""
+    root = project(SOURCE)
+    (root / ".env").write_text("FASTMCP_TRANSPORT=http\nFASTMCP_LOG_LEVEL=DEBUG\nFASTMCP_PORT=1\nPATH=/nowhere\n")
+    assert works(serve(root, cwd=root))
+
+
+def test_with_settings_of_other_fastmcp_servers_in_the_environment(serve: Serve) -> None:
+    assert works(serve(SOURCE, environ={"FASTMCP_TRANSPORT": "http", "FASTMCP_LOG_LEVEL": "DEBUG"}))
+
+
+@pytest.mark.parametrize("kept", [[], ["PATH"], ["HOME"]], ids=["nothing", "PATH", "HOME"])
+def test_with_next_to_no_environment(serve: Serve, tmp_path: Path, kept: list[str]) -> None:
+    keep = [f"{name}={value}" for name, value in scrubbed(tmp_path / "home").items() if name in kept]
+    command = ["/usr/bin/env", "-i", *keep, *QK_MCP, "serve"]
+    client = serve(SOURCE, command=command)
+    assert works(client)
+    assert client.run("environment").data["exit_code"] == 0
+
+
+def test_without_a_home_that_exists(serve: Serve, tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "nowhere")
+    environ = dict.fromkeys(["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"], nowhere)
+    assert works(serve(SOURCE, environ=environ))
+
+
+def test_where_nothing_can_be_kept(serve: Serve, tmp_path: Path) -> None:
+    """Output that cannot be kept is bounded all the same, and the answer says why the rest is lost."""
+    (tmp_path / "file").touch()
+    client = serve(
+        """
+        from quickie import task
+
+        @task
+        def much():
+            print("x" * 100_000)
+        """,
+        environ={"XDG_STATE_HOME": str(tmp_path / "file"), "HOME": str(tmp_path / "file")},
+    )
+    answer = client.run("much").data
+    assert answer["exit_code"] == 0
+    assert answer["truncated"]["stdout"]["file"] is None
+    assert "irectory" in answer["truncated"]["stdout"]["error"]
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full"])
+def test_with_a_standard_error_that_takes_nothing(serve: Serve, closed: str) -> None:
+    if closed.endswith("full") and not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    shell = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *QK_MCP, "serve", "-vv"]
+    assert works(serve(SOURCE, command=shell))
+
+
+def test_with_signals_ignored_by_whoever_started_it(serve: Serve) -> None:
+    """What `nohup` and some supervisors leave to their children must not reach tasks."""
+    client = serve(
+        """
+        import signal
+        from quickie import task
+
+        @task
+        def signals():
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+                print(number.name, signal.getsignal(number) is signal.SIG_IGN)
+        """,
+        command=["/bin/sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", *QK_MCP, "serve"],
+    )
+    answer = client.run("signals").data["stdout"]
+    assert "SIGINT False" in answer
+    assert "SIGTERM False" in answer
+
+
+def test_what_a_task_sees_of_the_environment(serve: Serve) -> None:
+    client = serve(SOURCE, environ={"CUSTOM": "kept", "VIRTUAL_ENV_PROMPT": "(x)"})
+    lines = client.run("environment").data["stdout"].splitlines()
+    seen = dict(line.split("=", 1) for line in lines if "=" in line)
+    assert seen["CUSTOM"] == "kept"
+    assert seen["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent), "as in an activated environment"
+    assert seen["VIRTUAL_ENV"] == sys.prefix
+    assert seen["PYTHONUNBUFFERED"] == "1", "children print at once, too"
+    ours = {name for name in seen if name.startswith(("FASTMCP", "QK_MCP"))}
+    assert len(ours) <= 1, "only the mark of the run"
+    assert "QK_LAUNCHER_RUNNING" not in seen
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at descriptors by way of /proc")
+def test_a_task_holds_no_descriptor_of_the_servers(serve: Serve) -> None:
+    client = serve("""
+        import os, time
+        from pathlib import Path
+        from quickie import task
+
+        @task
+        def look():
+            Path("leader.pid").write_text(f"{os.getpid()}\\n")
+            while not Path("go").exists():
+                time.sleep(0.01)
+    """)
+    root = Path(client.call("list_tasks").data[0]["project_root"])
+    call = client.start("run_task", task_name="look")
+    task = descriptors(read_pid(root / "leader.pid"))
+    server = descriptors(client.pid)
+    (root / "go").touch()
+    call.wait()
+    wire = {server[0], server[1]} - {"/dev/null"}
+    assert not wire & set(task.values())
+    assert len(task) <= 5, task
+
+
+def test_the_servers_own_descriptors_are_not_needed(serve: Serve) -> None:
+    """A limit that a shell sets is enough for many runs, for nothing is kept open."""
+    client = serve(SOURCE, command=["/bin/sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *QK_MCP, "serve"])
+    for _ in range(10):
+        assert client.run("hello").data["exit_code"] == 0
+
+
+def test_with_more_runs_than_descriptors(serve: Serve) -> None:
+    client = serve(
+        """
+        import time
+        from quickie import task
+
+        @task
+        def wait():
+            time.sleep(1)
+        """,
+        command=["/bin/sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *QK_MCP, "serve"],
+    )
+    answers = [call.wait() for call in [client.start("run_task", task_name="wait") for _ in range(20)]]
+    assert {answer.is_error for answer in answers} <= {True, False}
+    assert client.run("wait").data["exit_code"] == 0, "afterwards there is room again"
+
+
+def test_both_ways_of_starting_are_the_same_program(tmp_path: Path) -> None:
+    script = shutil.which("qk-mcp", path=str(Path(sys.executable).parent))
+    assert script, "the package is installed beside the Python that runs the tests"
+    environ = scrubbed(tmp_path / "home")
+    said = [
+        subprocess.run([*command, "--version"], env=environ, capture_output=True, text=True, check=True).stdout
+        for command in ([script], QK_MCP)
+    ]
+    assert said[0] == said[1]
+    assert said[0].strip()

@@ -1,0 +1,37 @@
+"""The project's own tasks: `qk test`, or an agent's run_task("test")."""
+
+import sys
+
+from quickie import command, group
+
+PYTHON = sys.executable
+
+
+@command(extra_args=True)
+def test(*args: str) -> list[str]:
+    """Run the tests; arguments go to pytest."""
+    return [PYTHON, "-m", "pytest", *args]
+
+
+@command(extra_args=True)
+def lint(*args: str) -> list[str]:
+    """Check the code with ruff; `--fix` mends what can be mended."""
+    return [PYTHON, "-m", "ruff", "check", *args]
+
+
+@command(name="format", extra_args=True)
+def format_code(*args: str) -> list[str]:
+    """Format the code; `--check` only tells."""
+    return [PYTHON, "-m", "ruff", "format", *args]
+
+
+@command(extra_args=True)
+def types(*args: str) -> list[str]:
+    """Check the types with mypy, strictly."""
+    return [PYTHON, "-m", "mypy", *args]
+
+
+@group
+def check():
+    """Lint, types and tests, one after the other."""
+    return [lint, types, test]

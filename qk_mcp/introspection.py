@@ -45,7 +45,7 @@ class _Description:
     plan: Plan
     outcome: Catalog | ProjectBroken
     footprint: Mapping[str, Any]
-    began: float
+    ended: float
 
     def get(self) -> Catalog:
         if isinstance(self.outcome, ProjectBroken):
@@ -100,7 +100,7 @@ class Catalogs:
         arrived = asyncio.get_running_loop().time()
         known = self._known.get(project.alias)
         if known is not None and known.reusable(plan):
-            if arrived - known.began > self._refresh:
+            if arrived - known.ended > self._refresh:
                 self._start(plan)
             return known.get()
         while True:
@@ -126,7 +126,7 @@ class Catalogs:
             loop = asyncio.get_running_loop()
             early = self._early.take(alias)
             began = loop.time() if early is None else 0.0  # before any call: only what holds still may be used
-            task = loop.create_task(self._describe(plan, began, early))
+            task = loop.create_task(self._describe(plan, early))
             task.add_done_callback(lambda done: self._forget(alias, done))
             self._under_way[alias] = describing = _Describing(task, began, plan)
         return describing
@@ -149,12 +149,13 @@ class Catalogs:
         finally:
             describing.waiting -= 1
 
-    async def _describe(self, plan: Plan, began: float, early: Asked | None) -> _Description:
+    async def _describe(self, plan: Plan, early: Asked | None) -> _Description:
         if early is not None and early.guest.plan != plan:
             await _ask(early, 0)  # to end it
             early = None
         outcome, footprint = await _ask(early or ask(plan), self._timeout)
-        self._known[plan.project.alias] = description = _Description(plan, outcome, footprint, began)
+        ended = asyncio.get_running_loop().time()
+        self._known[plan.project.alias] = description = _Description(plan, outcome, footprint, ended)
         return description
 
 

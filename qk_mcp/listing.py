@@ -100,25 +100,32 @@ def shrink(entries: Iterable[dict[str, Any]], limit: int = ANSWER_LIMIT) -> list
 
     Every key stays; what is left out is null, and a `note` says so.
     """
-    shrunk = list(entries)
+    full = list(entries)
+    shrunk = list(full)
     sizes = [_size(each) for each in shrunk]
-    steps = [0] * len(shrunk)
+    steps = [0] * len(full)
     while sum(sizes) > limit:
-        largest = max(range(len(shrunk)), key=lambda index: sizes[index] if steps[index] < len(_TIERS) else -1)
+        largest = max(range(len(full)), key=lambda index: sizes[index] if steps[index] < len(_TIERS) else -1)
         if steps[largest] == len(_TIERS):
             break
-        step, _ = _TIERS[steps[largest]]
         steps[largest] += 1
-        told = dict(shrunk[largest])
-        told["tasks"] = [step(task) for task in told["tasks"]]
-        shrunk[largest], sizes[largest] = told, _size(told)
-    for index, taken in enumerate(steps):
-        if taken and shrunk[index]["tasks"]:
-            gone = _TIERS[taken - 1][1]
-            note = f"left out, for the answer would be too long: {gone}; list fewer tasks, with `filter`, to see them"
-            shrunk[index]["note"] = "; ".join(filter(None, (shrunk[index].get("note"), note)))
+        shrunk[largest] = _shrunk(full[largest], steps[largest])
+        sizes[largest] = _size(shrunk[largest])
     return shrunk
 
 
+def _shrunk(full: Mapping[str, Any], steps: int) -> dict[str, Any]:
+    tasks = full["tasks"]
+    for step, _ in _TIERS[:steps]:
+        tasks = [step(task) for task in tasks]
+    told = {**full, "tasks": tasks}
+    if tasks:
+        gone = _TIERS[steps - 1][1]
+        note = f"left out, for the answer would be too long: {gone}; list fewer tasks, with `filter`, to see them"
+        told["note"] = "; ".join(filter(None, (full.get("note"), note)))
+    return told
+
+
 def _size(value: Any) -> int:
-    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    """The bytes that an entry takes in the answer, with what parts it from the next."""
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")) + len(", ")

@@ -239,6 +239,7 @@ def _place(path: Any) -> "str | None":
 
 
 def _reads(mode: Any, flags: Any) -> bool:
+    """Whether what is in the file, or that it is there, can matter to who opens it so."""
     if isinstance(mode, str):
-        return "w" not in mode or "+" in mode
+        return not mode.startswith(("w", "a")) or "+" in mode
     return not isinstance(flags, int) or flags & os.O_ACCMODE != os.O_WRONLY

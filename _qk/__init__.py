@@ -31,6 +31,12 @@ def types(*args: str) -> list[str]:
     return [PYTHON, "-m", "mypy", *args]
 
 
+@command(extra_args=True)
+def bench(*args: str) -> list[str]:
+    """Compare the speed with quickie's own server; `--help` tells the options."""
+    return [PYTHON, "-m", "tests.bench", *args]
+
+
 @group
 def check():
     """Lint, types and tests, one after the other."""

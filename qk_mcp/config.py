@@ -46,8 +46,11 @@ def user_config_path() -> Path:
     """Return where the user's own config lies, whether it exists or not. Raises NoConfig."""
     from platformdirs import user_config_path
 
-    path = user_config_path("qk-mcp", appauthor=False) / "config.toml"
-    if not path.is_absolute():  # `~` stays when there is no home directory
+    try:
+        path = user_config_path("qk-mcp", appauthor=False) / "config.toml"
+    except RuntimeError:  # there is no home directory; older versions leave the `~`
+        raise NoConfig from None
+    if not path.is_absolute():
         raise NoConfig
     return path
 

@@ -89,6 +89,8 @@ def _edit(path: Path, change: _Change, by_hand: str) -> None:
             replace(file, (mark + new).encode())
     except CannotSplice:
         raise EditRefused(path, "Its entry is written in a way that only you should change.", by_hand) from None
+    except FileExistsError:  # of mkdir
+        raise ConfigNotWritten(path, f"{file.parent} is not a directory") from None
     except UnicodeEncodeError:
         raise ConfigNotWritten(path, "the path is not UTF-8, which TOML cannot hold") from None
     except OSError as error:

@@ -67,21 +67,21 @@ def put(text: str, alias: str, path: str) -> str:
     return _accept(text[: place.value] + rendered + text[place.end :], expected)
 
 
-def drop(text: str, alias: str) -> str:
+def drop(text: str, alias: str, table: str = TABLE) -> str:
     """Return `text` without the entry of `alias`. Raises CannotSplice."""
     expected = _data(text)
-    del expected[TABLE][alias]
-    while span := _first(text, (TABLE, alias)):
+    del expected[table][alias]
+    while span := _first(text, (table, alias)):
         text = text[: span[0]] + text[span[1] :]
-    return _accept(text, expected)
+    return _accept(text, expected, table)
 
 
-def _accept(text: str, expected: dict[str, Any]) -> str:
+def _accept(text: str, expected: dict[str, Any], table: str = TABLE) -> str:
     try:
         found = _data(text)
     except ValueError:
         raise CannotSplice from None
-    found.setdefault(TABLE, {})  # an empty table and none at all are the same to us
+    found.setdefault(table, {})  # an empty table and none at all are the same to us
     if found != expected:
         raise CannotSplice
     return text
@@ -113,9 +113,10 @@ def _insert(text: str, nodes: list["_Node"], alias: str, path: str) -> tuple[str
         last, lines = head[-1], [f"{TABLE}.{pair}"]
     elif sections:  # [projects.name]
         entry = {"path": path}
-        last, lines = sections[-1][-1], ["", *_dumps({TABLE: {alias: entry}}).splitlines()]
+        last, lines = sections[-1][-1], ["", *_dumps({TABLE: {alias: entry}}).rstrip("\n").split("\n")]
     else:
-        last, lines = None, [""] * bool(text) + render(alias, path).splitlines()
+        apart = not text or text.endswith(("\n\n", "\n\r\n"))
+        last, lines = None, [""] * (not apart) + render(alias, path).rstrip("\n").split("\n")
     at = _line_end(text, last.end) if last else len(text)
     indent = _indent(text, last) if last and len(lines) == 1 else ""
     newline = "\r\n" if "\r\n" in text[: text.find("\n") + 1] else "\n"

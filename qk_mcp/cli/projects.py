@@ -11,6 +11,7 @@ from cyclopts import App, Group, Parameter
 from qk_mcp import config_edit
 from qk_mcp.cli.help import examples
 from qk_mcp.cli.log import note, paint, warn
+from qk_mcp.cli.options import ConfigOption
 from qk_mcp.config import read, user_config_path
 from qk_mcp.errors import QkMcpError, UsageError
 from qk_mcp.project import Project, current_directory, expand, fit_alias, locate, parse_declaration
@@ -25,10 +26,6 @@ projects = App(
     group_parameters=Group("Options"),
     help_epilogue=examples("qk-mcp projects add app:~/code/app", "qk-mcp projects list"),
 )
-
-ConfigOption = Annotated[
-    Path | None, Parameter(name="--config", metavar="FILE", help="Use this TOML file instead of your own config.")
-]
 
 
 @projects.command(help_epilogue=examples("qk-mcp projects add .", "qk-mcp projects add global:~/_qkg"))
@@ -50,7 +47,7 @@ def add(
         Replace the path of a project that has this name already.
     """
     declared, where = _declared(project)
-    location = locate(declared)
+    locate(declared)
     file = _file(config)
     match config_edit.add(file, declared.alias, where, os.environ, force=force):
         case "added":
@@ -60,10 +57,10 @@ def add(
         case "kept":
             note(f"{declared.alias} ({where}) is in {file} already")
     try:
-        from qk_mcp import interpreter
-
-        interpreter.find(declared, location, os.environ)
-    except QkMcpError as failure:
+        entries = [_entry(each) for each in read(file, os.environ).projects if each.alias == declared.alias]
+        for error in filter(None, (entry["error"] for entry in entries)):
+            warn(error)
+    except QkMcpError as failure:  # it was added, whatever else is wrong there
         warn(str(failure))
 
 

@@ -32,7 +32,7 @@ def explain(error: CycloptsError) -> UsageError:
             known = [name for argument in error.argument_collection for name in argument.names if name[0] == "-"]
             return UsageError(f"{command} has no option {word}", hint=_meant(word, [*known, "--help"]) or help_hint)
         case UnusedCliTokensError(unused_tokens=[word, *_]):
-            return UsageError(f"{command} does not take {word!r}", hint=help_hint)
+            return UsageError(f"{command} does not take {word!r}", hint=_command_first(word) or help_hint)
         case MissingArgumentError(argument=argument) if argument is not None:
             option = error.keyword or argument.name
             what = f"{option} needs a value" if option.startswith("-") else f"{option} is missing"
@@ -40,12 +40,19 @@ def explain(error: CycloptsError) -> UsageError:
         case RepeatArgumentError():
             return UsageError(f"{command}: {error.token.keyword} is given twice", hint="give it once")
     error.verbose = False
-    return UsageError(f"{command}: {error}", hint=help_hint)
+    said = str(error).removesuffix(".")
+    return UsageError(f"{command}: {said[:1].lower()}{said[1:]}", hint=help_hint)
 
 
 def _meant(word: str, known: Iterable[str], command: str = "") -> str:
     near = nearest(word, known, 1)
     return f"did you mean {command} {near[0]}?".replace("  ", " ") if near else ""
+
+
+def _command_first(word: str) -> str:
+    from qk_mcp.cli.app import app
+
+    return f"a command comes first: qk-mcp {word}" if word in app else ""
 
 
 def _project_meant(word: str, command: str) -> str:

@@ -1,0 +1,1 @@
+"""Tests of the command line, which they run as a user would."""

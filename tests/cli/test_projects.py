@@ -1,0 +1,253 @@
+"""`qk-mcp projects`, on a real command line."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import CommandLine, Outcome
+from tests.support.projects import make_project
+
+
+@pytest.fixture
+def app(qk_mcp: CommandLine) -> Path:
+    return make_project(qk_mcp.home / "code" / "app", "")
+
+
+# add
+
+
+def test_a_project_is_added_by_name_and_path(qk_mcp: CommandLine, app: Path) -> None:
+    added = qk_mcp("projects", "add", f"mine:{app}")
+    assert added == Outcome(0, "", f"added mine ({app}) to {qk_mcp.config}\n")
+    assert qk_mcp.config.read_text() == f'[projects]\nmine = "{app}"\n'
+
+
+def test_a_bare_path_is_named_after_its_roots_directory(qk_mcp: CommandLine, app: Path) -> None:
+    odd = make_project(qk_mcp.home / "code" / "-odd: one ", "", single_file=True)
+    for path in (app, odd / "_qk.py"):
+        assert qk_mcp("projects", "add", "--", path).code == 0
+    assert qk_mcp.config.read_text() == f'[projects]\napp = "{app}"\n"odd- one" = "{odd}/_qk.py"\n'
+
+
+@pytest.mark.parametrize(
+    ("declaration", "path"),
+    [
+        (".", "{app}"),
+        ("app:.", "{app}"),
+        ("app:_qk", "{app}/_qk"),
+        ("_qk", "{app}/_qk"),
+        ("app:../app/", "{app}"),
+        ("app:~/code/app", "~/code/app"),
+        ("~/code/app", "~/code/app"),
+        ("app:$WORK/app", "{app}"),
+        ("app:~/$SUB/app", "{app}"),
+    ],
+)
+def test_a_path_is_kept_so_that_it_holds_from_everywhere(
+    qk_mcp: CommandLine, app: Path, declaration: str, path: str
+) -> None:
+    env = {"WORK": str(app.parent), "SUB": "code"}
+    assert qk_mcp("projects", "add", declaration, cwd=app, env=env).code == 0
+    assert qk_mcp.config.read_text() == f'[projects]\napp = "{path.format(app=app)}"\n'
+    [entry] = json.loads(qk_mcp("projects", "list", "--json", cwd=Path("/")).stdout)
+    assert entry["root"] == str(app)
+
+
+def test_a_path_without_tasks_is_not_added(qk_mcp: CommandLine, app: Path) -> None:
+    for path, why in {
+        app.parent / "ap": f"error: project 'x': there is no {app.parent}/ap\nhint: did you mean {app}?\n",
+        app.parent: f"error: project 'x': no tasks at {app.parent}\n  It holds neither _qk/ nor _qk.py.\n"
+        f"hint: tasks are in {app}: use that path\n",
+    }.items():
+        assert qk_mcp("projects", "add", f"x:{path}") == Outcome(1, "", why)
+        bare = qk_mcp("projects", "add", path)
+        assert bare == Outcome(1, "", why.replace("project 'x': ", ""))
+    assert not qk_mcp.config.exists()
+
+
+@pytest.mark.parametrize(
+    ("declaration", "why"),
+    [(":/x", "it is empty"), ("a:", "no path after the colon"), ("a b :/x", "a blank at an end")],
+)
+def test_what_is_no_declaration_is_wrong_usage(qk_mcp: CommandLine, declaration: str, why: str) -> None:
+    outcome = qk_mcp("projects", "add", declaration)
+    assert (outcome.code, outcome.stdout) == (2, "")
+    assert outcome.stderr.startswith("error: ")
+    assert why in outcome.stderr
+    assert "\nhint: " in outcome.stderr
+
+
+def test_an_existing_name_needs_force_for_another_path(qk_mcp: CommandLine, app: Path) -> None:
+    web = make_project(qk_mcp.home / "web", "")
+    qk_mcp.write_config(f'[projects]\napp = "{app}" # mine\n')
+    again = qk_mcp("projects", "add", f"app:{app}/")
+    assert again == Outcome(0, "", f"app ({app}) is in {qk_mcp.config} already\n")
+    refused = qk_mcp("projects", "add", f"app:{web}")
+    assert refused == Outcome(
+        1,
+        "",
+        f"error: there is a project named 'app' already\n  Its path is {app}.\n"
+        "hint: choose another name, or replace its path with --force\n",
+    )
+    assert qk_mcp("projects", "add", f"App:{web}", "--force").code == 1
+    forced = qk_mcp("projects", "add", f"app:{web}", "--force")
+    assert forced == Outcome(0, "", f"app is now {web} in {qk_mcp.config}\n")
+    assert qk_mcp.config.read_text() == f'[projects]\napp = "{web}" # mine\n'
+
+
+def test_a_project_without_an_interpreter_is_added_with_a_warning(qk_mcp: CommandLine, app: Path) -> None:
+    qk_mcp.write_config(f'[projects.app]\npython = "{app}/none"\npath = "/elsewhere"\n')
+    outcome = qk_mcp("projects", "add", f"app:{app}", "--force")
+    assert outcome.code == 0
+    assert "warning: " in outcome.stderr
+    assert f"{app}/none" in outcome.stderr
+
+
+def test_a_project_is_added_to_a_config_that_is_broken_elsewhere_with_a_warning(qk_mcp: CommandLine, app: Path) -> None:
+    qk_mcp.write_config("[projects]\nbad = 1\n")
+    outcome = qk_mcp("projects", "add", f"app:{app}")
+    assert outcome.code == 0
+    assert outcome.stderr.splitlines()[0] == f"added app ({app}) to {qk_mcp.config}"
+    assert "warning: the config" in outcome.stderr
+    assert "line 2: projects.bad" in outcome.stderr
+
+
+# remove
+
+
+def test_projects_are_removed_all_or_none(qk_mcp: CommandLine) -> None:
+    text = '# mine\n[projects]\napp = "/x"\nweb = "/y"\n"a b" = "/z"\n'
+    qk_mcp.write_config(text)
+    refused = qk_mcp("projects", "remove", "app", "wbe")
+    assert refused == Outcome(
+        1, "", "error: no project is named 'wbe'\n  Projects: app, web, a b.\nhint: did you mean 'web'?\n"
+    )
+    assert qk_mcp.config.read_text() == text
+    removed = qk_mcp("projects", "remove", "app", "a b")
+    assert removed == Outcome(0, "", f"removed app, a b from {qk_mcp.config}\n")
+    assert qk_mcp.config.read_text() == '# mine\n[projects]\nweb = "/y"\n'
+    assert qk_mcp("projects", "remove").code == 2
+
+
+# list
+
+
+def test_a_list_tells_where_each_project_is_and_what_is_wrong(qk_mcp: CommandLine, app: Path) -> None:
+    qk_mcp.write_config(
+        '[projects]\napp = "~/code/app"\ngone = "~/code/gone"\nlost = { path = "~/code/app", pyton = "" }\n'
+    )
+    outcome = qk_mcp("projects", "list")
+    python = f"{sys.executable} (the Python that runs qk-mcp, quickie "
+    blocks = outcome.stdout.split("\n\n")
+    assert outcome.code == 0
+    assert blocks[0].startswith(f"app\n  path    {app}\n  root    {app}\n  python  {python}")
+    assert blocks[1] == (
+        f"gone\n  path    {app.parent}/gone\n  error   project 'gone': there is no {app.parent}/gone\n"
+        f"          Declared by {qk_mcp.config}.\n          hint: correct the path, or remove the project"
+    )
+    assert blocks[2].startswith("lost\n")
+    assert outcome.stderr == (
+        f"warning: {qk_mcp.config}, line 4: the unknown key 'projects.lost.pyton' is ignored; did you mean 'python'?\n"
+    )
+
+
+def test_a_list_as_json_is_json_only(qk_mcp: CommandLine, app: Path) -> None:
+    qk_mcp.write_config('[projects]\n"日本" = "~/code/app"\ngone = "/gone"\n')
+    outcome = qk_mcp("projects", "list", "--json", env={"LC_ALL": "C", "PYTHONIOENCODING": "ascii"})
+    good, bad = json.loads(outcome.stdout)
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert good["quickie"]
+    assert good == {
+        "alias": "日本",
+        "path": str(app),
+        "root": str(app),
+        "python": sys.executable,
+        "reason": "the Python that runs qk-mcp",
+        "quickie": good["quickie"],
+        "error": None,
+    }
+    assert [name for name, value in bad.items() if value is not None] == ["alias", "path", "error"]
+    assert "there is no /gone" in bad["error"]
+
+
+def test_an_empty_list_says_how_to_add_a_project(qk_mcp: CommandLine) -> None:
+    outcome = qk_mcp("projects", "list")
+    assert (outcome.code, outcome.stdout) == (0, "")
+    assert "qk-mcp projects add NAME:PATH" in outcome.stderr
+    assert qk_mcp("projects", "list", "--json") == Outcome(0, "[]\n", "")
+    assert not qk_mcp.config.exists()
+
+
+def test_a_broken_config_is_told_with_its_faults(qk_mcp: CommandLine) -> None:
+    qk_mcp.write_config("[projects]\na = 1\nb = {}\n")
+    outcome = qk_mcp("projects", "list")
+    assert outcome == Outcome(
+        1,
+        "",
+        f"error: the config {qk_mcp.config} is broken\n"
+        "  line 2: projects.a must be a path or a table, not a number\n"
+        "  line 3: projects.b has no path\nhint: correct it by hand\n",
+    )
+
+
+def test_a_name_cannot_reach_the_terminal(qk_mcp: CommandLine) -> None:
+    qk_mcp.write_config('[projects]\na = "/x\\u001b[31m\\u202e\\u0007"\n')
+    outcome = qk_mcp("projects", "list")
+    assert not set("\x1b\u202e\x07") & set(outcome.stdout + outcome.stderr)
+
+
+def test_a_list_loads_nothing_heavy(qk_mcp: CommandLine, app: Path) -> None:
+    qk_mcp.write_config(f'[projects]\napp = "{app}"\n')
+    outcome = qk_mcp("projects", "list", env={"PYTHONPROFILEIMPORTTIME": "1"})
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in outcome.stderr.splitlines()}
+    assert "qk_mcp" in loaded
+    assert not loaded & {"fastmcp", "mcp", "pydantic", "asyncio", "anyio", "rich", "psutil", "subprocess", "tomli_w"}
+
+
+# path, and another config
+
+
+def test_the_config_can_be_another_file(qk_mcp: CommandLine, app: Path) -> None:
+    own = f"{qk_mcp.config}\n"
+    assert qk_mcp("projects", "path") == Outcome(0, own, "")
+    work = qk_mcp.home / "work"
+    work.mkdir()
+    ways: list[tuple[list[str], dict[str, str]]] = [
+        (["--config", "qk.toml"], {}),
+        (["--config=~/work/qk.toml"], {}),
+        ([], {"QK_MCP_CONFIG": str(work / "qk.toml")}),
+        (["--config", "qk.toml"], {"QK_MCP_CONFIG": "/none"}),
+    ]
+    for options, env in ways:
+        assert qk_mcp("projects", "path", *options, cwd=work, env=env).stdout == f"{work}/qk.toml\n"
+        assert qk_mcp("projects", "list", *options, cwd=work, env=env).code == 1
+        assert qk_mcp("projects", "add", f"app:{app}", *options, cwd=work, env=env).code == 0
+        assert (work / "qk.toml").read_text() == f'[projects]\napp = "{app}"\n'
+        assert "app" in qk_mcp("projects", "list", *options, cwd=work, env=env).stdout
+        assert qk_mcp("projects", "remove", "app", *options, cwd=work, env=env).code == 0
+        (work / "qk.toml").unlink()
+    assert not qk_mcp.config.exists()
+
+
+def test_a_json_config_is_listed_but_not_edited(qk_mcp: CommandLine, app: Path) -> None:
+    file = qk_mcp.home / "qk.json"
+    file.write_text(json.dumps({"projects": {"app": str(app)}}))
+    assert "app" in qk_mcp("projects", "list", "--config", file).stdout
+    refused = qk_mcp("projects", "add", f"web:{app}", "--config", file)
+    assert (refused.code, refused.stdout) == (1, "")
+    assert f'hint: write this by hand under "projects": "web": "{app}"' in refused.stderr
+
+
+def test_a_current_directory_that_is_gone_matters_only_to_relative_paths(qk_mcp: CommandLine, app: Path) -> None:
+    gone = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
+    assert qk_mcp("projects", "add", f"app:{app}", shell=gone).code == 0
+    assert qk_mcp("projects", "list", shell=gone).stdout.startswith("app\n")
+    outcome = qk_mcp("projects", "add", "app:x", shell=gone)
+    assert outcome == Outcome(
+        2,
+        "",
+        "error: the relative path 'x' leads nowhere\n  The current directory was deleted or may not be read.\n"
+        "hint: give an absolute path\n",
+    )

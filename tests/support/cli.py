@@ -1,0 +1,60 @@
+"""Runs the command line as a user would."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.environment import QK_MCP, scrubbed
+
+__all__ = ["CommandLine", "Outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command did."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class CommandLine:
+    """`qk-mcp` for a user whose home is `home`; it runs in that directory unless told otherwise."""
+
+    def __init__(self, home: Path) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self.home = home
+        self.config = home / ".config" / "qk-mcp" / "config.toml"
+
+    def __call__(
+        self, *args: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None, shell: str = ""
+    ) -> Outcome:
+        """Run it to its end; its output must be UTF-8."""
+        process = self.start(*args, cwd=cwd, env=env, shell=shell)
+        stdout, stderr = process.communicate(timeout=60)
+        return Outcome(process.returncode, stdout.decode(), stderr.decode())
+
+    def start(
+        self,
+        *args: str | Path,
+        cwd: Path | None = None,
+        env: dict[str, str] | None = None,
+        shell: str = "",
+        **more: Any,
+    ) -> subprocess.Popen[bytes]:
+        """Start it, from a script if `shell` is one (it is `"$@"` there); `more` goes to Popen."""
+        command = [*(("/bin/sh", "-c", shell, "sh") if shell else ()), *QK_MCP, *map(str, args)]
+        streams: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+        }
+        environ = scrubbed(self.home) | (env or {})
+        return subprocess.Popen(command, cwd=cwd or self.home, env=environ, **(streams | more))
+
+    def write_config(self, text: str | bytes) -> None:
+        """Give the user a config."""
+        self.config.parent.mkdir(parents=True, exist_ok=True)
+        self.config.write_bytes(text if isinstance(text, bytes) else text.encode())
+        self.config.chmod(0o600)

@@ -16,10 +16,13 @@ from qk_mcp.errors import GuestFailed, QkMcpError
 from qk_mcp.launcher import Guest, Plan
 from qk_mcp.project import Project
 
-__all__ = ["Asked", "HeadStart", "ask"]
+__all__ = ["Asked", "HeadStart", "ask", "forget_all"]
 
 _PATIENCE = 10.0
 """Seconds after which the next project's turn comes though the last is not done."""
+
+_directories: set[Path] = set()
+"""Those of all reports that are awaited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class Asked:
     def forget(self) -> None:
         """Remove the file."""
         shutil.rmtree(self.result.parent, ignore_errors=True)
+        _directories.discard(self.result.parent)
 
 
 def ask(plan: Plan) -> Asked:
@@ -40,13 +44,21 @@ def ask(plan: Plan) -> Asked:
         result = Path(tempfile.mkdtemp(prefix="qk-mcp-"), "result.json")
     except OSError as error:
         raise GuestFailed(plan.project.alias, str(plan.interpreter.python), error) from error
+    _directories.add(result.parent)
     try:
         guest = launcher.start(plan)
     except GuestFailed:
         result.parent.rmdir()
+        _directories.discard(result.parent)
         raise
     guest.ask_now({"do": "describe", "tasks": str(plan.location.tasks), "result": str(result)})
     return Asked(guest, result)
+
+
+def forget_all() -> None:
+    """Remove every report's file, for the process is about to end; its guests end with it."""
+    for directory in list(_directories):
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 class HeadStart:
@@ -65,15 +77,6 @@ class HeadStart:
         with self._lock:
             self._waiting.pop(alias, None)
             return self._asked.pop(alias, None)
-
-    def close(self) -> None:
-        """End what nobody took."""
-        with self._lock:
-            self._waiting.clear()
-            while self._asked:
-                _, asked = self._asked.popitem()
-                asked.guest.end_tree()
-                asked.forget()
 
     def _work(self) -> None:
         while (asked := self._next()) is not None:

@@ -15,7 +15,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, NoReturn
 
-from qk_mcp.head_start import HeadStart
+from qk_mcp.head_start import HeadStart, forget_all
 from qk_mcp.registry import HERE, Registry
 
 if TYPE_CHECKING:
@@ -66,25 +66,23 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
     gc.enable()
 
     async def run() -> None:
-        _handle_signals(server, early)
+        _handle_signals(server)
         _watch_for_hangup()
         await app.run_async(transport="stdio", show_banner=False)
 
     try:
         anyio.run(run)
     finally:
-        early.close()
         _leave(0)
 
 
-def _handle_signals(server: "TaskServer", early: HeadStart) -> None:
+def _handle_signals(server: "TaskServer") -> None:
     """End by the first signal with every tree stopped, by a second one at once."""
     loop = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
 
     async def stop(code: int) -> None:
         await server.stop()
-        early.close()
         _leave(code)
 
     def on_signal(number: int) -> None:
@@ -122,4 +120,5 @@ def _leave_in(seconds: float, code: int) -> None:
 
 def _leave(code: int) -> NoReturn:
     """End without waiting for the thread that reads stdin, nor for half a second of tidying up."""
+    forget_all()
     os._exit(code)

@@ -7,9 +7,13 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    from qk_mcp.cli.app import run
+    try:
+        from qk_mcp.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # so early that there is nobody else to see it
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -62,9 +62,9 @@ def parse_declaration(text: str, base: Path | None, environ: Mapping[str, str], 
     """
     alias, colon, path = text.partition(":")
     if not colon:
-        raise InvalidDeclaration(text, "it has no colon", fit_alias(Path(text).name) + ":" + text)
+        raise InvalidDeclaration(text, "it has no colon", f"{fit_alias(Path(text).name)}:{text or '/path/to/it'}")
     if not path:
-        raise InvalidDeclaration(text, "it has no path after the colon", f"{alias}:/path/to/it")
+        raise InvalidDeclaration(text, "it has no path after the colon", f"{alias or 'app'}:/path/to/it")
     if path[0].isspace():
         raise InvalidDeclaration(text, "a blank follows its colon", f"{alias}:{path.strip() or '/path/to/it'}")
     check_alias(alias)

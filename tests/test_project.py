@@ -110,7 +110,14 @@ def test_a_declaration_is_split_at_its_first_colon_and_expanded(text: str, alias
 
 @pytest.mark.parametrize(
     ("text", "hint"),
-    [("/x/my-app", "my-app:/x/my-app"), ("app", "app:app"), ("", "project:"), ("app:", "app:/path"), ("a: /x", "a:/x")],
+    [
+        ("/x/my-app", "my-app:/x/my-app"),
+        ("app", "app:app"),
+        ("", "project:/path"),
+        ("app:", "app:/path"),
+        (":", "app:/path"),
+        ("a: /x", "a:/x"),
+    ],
 )
 def test_what_is_no_declaration_is_refused_with_an_example(text: str, hint: str) -> None:
     with pytest.raises(InvalidDeclaration) as caught:

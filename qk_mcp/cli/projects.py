@@ -122,7 +122,7 @@ def _declared(text: str) -> tuple[Project, str]:
     """Return the project that `NAME:PATH` or a bare path declares, and the path as it goes into the config."""
     cwd = current_directory()
     name, colon, path_text = text.partition(":")
-    if colon and not ("/" in name or name.startswith(("~", "."))):
+    if not text or (colon and not ("/" in name or name.startswith(("~", ".")))):
         project = parse_declaration(text, cwd, os.environ, "")
     else:
         path_text = text

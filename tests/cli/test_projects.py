@@ -69,7 +69,7 @@ def test_a_path_without_tasks_is_not_added(qk_mcp: CommandLine, app: Path) -> No
 
 @pytest.mark.parametrize(
     ("declaration", "why"),
-    [(":/x", "it is empty"), ("a:", "no path after the colon"), ("a b :/x", "a blank at an end")],
+    [("", "no colon"), (":/x", "it is empty"), ("a:", "no path after the colon"), ("a b :/x", "a blank at an end")],
 )
 def test_what_is_no_declaration_is_wrong_usage(qk_mcp: CommandLine, declaration: str, why: str) -> None:
     outcome = qk_mcp("projects", "add", declaration)

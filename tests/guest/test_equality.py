@@ -25,7 +25,7 @@ def _version(python: Path) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _quickie(python: Path, root: Path, *calls: list[list[str]]) -> Any:
+def quickie(python: Path, root: Path, *calls: list[list[str]]) -> Any:
     """What quickie itself says of the project, or what its command does for each of `calls`."""
     done = subprocess.run(
         [python, "-P", _ORACLE, *map(json.dumps, calls)],
@@ -48,7 +48,7 @@ def project(request: pytest.FixtureRequest, python: Path, make: Callable[..., Pa
 
 def test_the_listing_is_quickies_own(project: Path, python: Path) -> None:
     """Where quickie is right: see `test_truth.py` for where it is not."""
-    ours, theirs = listed(project, python), _quickie(python, project)
+    ours, theirs = listed(project, python), quickie(python, project)
     assert list(ours) == [told["name"] for told in theirs]
     for told in theirs:
         assert ours[told["name"]] == told
@@ -103,7 +103,7 @@ def test_a_run_is_quickies_own(name: str, python: Path, make: Callable[..., Path
     if _version(python) < since(name):
         pytest.skip("this quickie has no namespaces of that kind")
     project = make(CORPUS[name])
-    for call, (exit_code, stdout, stderr) in zip(_CALLS[name], _quickie(python, project, _CALLS[name]), strict=True):
+    for call, (exit_code, stdout, stderr) in zip(_CALLS[name], quickie(python, project, _CALLS[name]), strict=True):
         ours = run(project, *call, python=python)
         assert (ours.exit_code, ours.stdout) == (exit_code, stdout), call
         assert bool(ours.stderr) == bool(stderr), call

@@ -1,0 +1,50 @@
+"""Whether the answers are right: a benchmark of wrong ones would say nothing."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Wrong", "check", "check_listing", "check_printed", "check_run"]
+
+
+class Wrong(Exception):
+    """A contender did not do what was asked of it."""
+
+
+def check(holds: bool, what: str) -> None:
+    """Raise `Wrong` with `what` is wrong unless it `holds`."""
+    if not holds:
+        raise Wrong(what)
+
+
+def check_listing(entries: Any, expected: Mapping[str, Sequence[str]]) -> None:
+    """Check that a listing has exactly the `expected` task names of each project, described in full."""
+    check(isinstance(entries, list), f"a listing is no list: {str(entries)[:200]}")
+    listed = {}
+    for entry in entries:
+        check(not entry.get("error") and not entry.get("note"), f"a listing is not whole: {str(entry)[:500]}")
+        listed[entry["project"]] = sorted(task["name"] for task in entry["tasks"])
+        for task in entry["tasks"]:
+            check(bool(task["help"]) and bool(task["usage"]), f"a task is not described: {task}")
+    for project, names in expected.items():
+        check(listed.get(project) == sorted(names), f"{project} lists {str(listed.get(project))[:300]}")
+    check(len(listed) == len(expected), f"a listing has the projects {sorted(listed)}")
+
+
+def check_run(answer: Any, stdout: str) -> None:
+    """Check that a task ended well and said `stdout`; quickie's own server leaves out the last line end."""
+    check(isinstance(answer, dict) and answer.get("exit_code") == 0, f"a run failed: {str(answer)[:500]}")
+    check(answer["stdout"].rstrip("\n") == stdout, f"a task's output is not its own: {answer['stdout'][:300]!r}")
+    check(answer["stderr"] == "", f"a task's stderr is not empty: {answer['stderr'][:300]!r}")
+
+
+def check_printed(answer: Any, printed: str) -> None:
+    """Check that all that a task `printed` is in its answer or, where that is bounded, in the file that it names."""
+    check(isinstance(answer, dict) and answer.get("exit_code") == 0, f"a run failed: {str(answer)[:500]}")
+    truncated = answer.get("truncated")
+    if truncated is None:
+        check(answer["stdout"].rstrip("\n") == printed.rstrip("\n"), "printed lines are missing or wrong")
+        return
+    stdout = answer["stdout"]
+    check(printed.startswith(stdout[:1000]) and printed.endswith(stdout[-1000:]), "an answer has neither end of it all")
+    check(Path(truncated["stdout"]["file"]).read_text() == printed, "the complete output is not complete")

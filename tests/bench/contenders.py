@@ -1,0 +1,132 @@
+"""Who is measured, and how each is started: ours, quickie's own server, and the floors."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.bench.answers import check
+from tests.bench.client import Server
+from tests.bench.projects import Project, write
+from tests.support.environment import QK_MCP, scrubbed
+
+__all__ = ["BARE", "EMPTY", "OURS", "PEER", "Contender", "Stage"]
+
+OURS, PEER, BARE, EMPTY = "qk-mcp", "quickie's server", "a bare FastMCP server", "an empty cyclopts app"
+
+_PEER = "from quickie.mcp import main; main()"
+_BARE = """
+from fastmcp import FastMCP
+
+app = FastMCP("bare")
+
+@app.tool
+def nothing() -> str:
+    return ""
+
+app.run(transport="stdio", show_banner=False)
+"""
+_EMPTY = """
+from cyclopts import App
+
+app = App(name="empty", version="1", help_format="plaintext")
+
+@app.default
+def nothing() -> None:
+    pass
+
+app()
+"""
+_SETTINGS = {
+    OURS: {},
+    # Neither asks the package index for updates when it starts; the floor reads no settings.
+    PEER: {"FASTMCP_CHECK_FOR_UPDATES": "off"},
+    BARE: {"FASTMCP_CHECK_FOR_UPDATES": "off", "FASTMCP_ENV_FILE": os.devnull},
+    EMPTY: {},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A command, with a home directory of its own."""
+
+    command: Sequence[str]
+    home: Path
+    settings: Mapping[str, str]
+
+    def serve(self) -> Server:
+        """Start it as a server."""
+        return Server(self.command, environ=self._environ(), cwd=self.home, errors=self.home / "stderr")
+
+    def run(self, *args: str) -> tuple[str, float]:
+        """Run it to its end; return what it printed and the seconds of the whole process."""
+        began = time.perf_counter()
+        done = subprocess.run(
+            [*self.command, *args],
+            cwd=self.home,
+            env=self._environ(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        seconds = time.perf_counter() - began
+        check(done.returncode == 0, f"{args} ended with {done.returncode}: {done.stderr[-500:]}")
+        return done.stdout, seconds
+
+    def _environ(self) -> dict[str, str]:
+        return scrubbed(self.home, **self.settings)
+
+
+@dataclass(slots=True)
+class Stage:
+    """Where contenders are set up, each with its own copy of the projects: one would spoil another's caches."""
+
+    directory: Path
+    rounds: int
+    whole: bool = False
+    """Whether the peer does all of what takes it many minutes."""
+    _made: int = field(default=0, init=False)
+
+    def ours(self, projects: Mapping[str, Project], *options: str) -> Contender:
+        """Our server of `projects`, by alias."""
+        home = self._home()
+        return Contender([*QK_MCP, "serve", *_declared(home, projects), *options], home, _SETTINGS[OURS])
+
+    def peer(self, projects: Mapping[str, Project]) -> Contender:
+        """Quickie's own server of `projects`, by alias."""
+        home = self._home()
+        return Contender([sys.executable, "-c", _PEER, *_declared(home, projects)], home, _SETTINGS[PEER])
+
+    def bare(self) -> Contender:
+        """A FastMCP server with one empty tool, called `nothing`."""
+        return Contender([sys.executable, "-c", _BARE], self._home(), _SETTINGS[BARE])
+
+    def command_line(self, projects: Mapping[str, Project]) -> Contender:
+        """Our command line, for a user who has registered `projects`."""
+        home = self._home()
+        config = home / ".config" / "qk-mcp" / "config.toml"
+        config.parent.mkdir(parents=True)
+        declared = [f"{alias} = '{write(home / alias, project)}'" for alias, project in projects.items()]
+        config.write_text("\n".join(["[projects]", *declared, ""]))
+        config.chmod(0o600)
+        return Contender(QK_MCP, home, _SETTINGS[OURS])
+
+    def empty_app(self) -> Contender:
+        """A cyclopts app that does nothing."""
+        return Contender([sys.executable, "-c", _EMPTY], self._home(), _SETTINGS[EMPTY])
+
+    def _home(self) -> Path:
+        self._made += 1
+        home = self.directory / str(self._made)
+        home.mkdir()
+        return home
+
+
+def _declared(home: Path, projects: Mapping[str, Project]) -> list[str]:
+    flags = []
+    for alias, project in projects.items():
+        flags += ["--project", f"{alias}:{write(home / alias, project)}"]
+    return flags

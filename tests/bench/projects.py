@@ -1,0 +1,104 @@
+"""Projects to serve: ordinary tasks of three kinds, in any number, with an import as slow as wanted."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["LINE", "Project", "printed", "write"]
+
+LINE = "one line"
+"""What the task `line` prints."""
+
+_HEAD = '''"""The tasks of one project."""
+
+import time
+
+from quickie import Arg, command, task
+
+
+@task
+def line():
+    """Print one line."""
+    print({line!r})
+
+
+@task
+def lines():
+    """Print many lines."""
+    for number in range({lines}):
+        print(f"line {{number}}")
+
+
+@task
+def wait():
+    """Take a while."""
+    time.sleep({wait})
+    print({line!r})
+'''
+_KINDS = (
+    '''
+
+@task(
+    aliases=["b{number}"],
+    args=[Arg("--jobs", type=int, default=2, help="How many at a time"), Arg("part", nargs="?")],
+)
+def build_{number}(jobs=2, part=None):
+    """Build part {number} of the program."""
+    print("built", part, jobs)
+''',
+    '''
+
+@command(extra_args=True)
+def check_{number}(*args):
+    """Check part {number}; arguments go to the tool."""
+    return ["true", *args]
+''',
+    '''
+
+@task
+def clean_{number}():
+    """Remove what was built of part {number}."""
+    print("cleaned")
+''',
+)
+_KIND_NAMES = ("build-{number}", "check-{number}", "clean-{number}")
+_ALWAYS = ("line", "lines", "wait")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A project of so many `tasks`: `line`, then `lines` and `wait`, then others."""
+
+    tasks: int
+    import_seconds: float = 0.0
+    """How long a module that it imports sleeps."""
+    lines: int = 1_000
+    """How many lines the task `lines` prints."""
+    wait: float = 1.0
+    """How many seconds the task `wait` takes."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its tasks."""
+        others = [_KIND_NAMES[number % len(_KINDS)].format(number=number) for number in range(self.tasks)]
+        return [*_ALWAYS, *others][: self.tasks]
+
+
+def printed(project: Project) -> str:
+    """Return what the task `lines` prints."""
+    return "".join(f"line {number}\n" for number in range(project.lines))
+
+
+def write(root: Path, project: Project) -> Path:
+    """Write a project into `root`, and return its tasks module."""
+    tasks = root / "_qk"
+    tasks.mkdir(parents=True)
+    source = _HEAD.format(line=LINE, lines=project.lines, wait=project.wait)
+    for name in _ALWAYS[project.tasks :]:
+        source = source.replace(f"@task\ndef {name}", f"def {name}")
+    if project.import_seconds:
+        (tasks / "_slow.py").write_text(f"import time\n\ntime.sleep({project.import_seconds})\n")
+        source += "\n\nfrom . import _slow  # what a project imports may take its time\n"
+    for number in range(project.tasks - len(_ALWAYS)):
+        source += _KINDS[number % len(_KINDS)].format(number=number)
+    (tasks / "__init__.py").write_text(source)
+    return tasks

@@ -1,0 +1,77 @@
+"""Running a task that prints one line: by a guest that stands ready, and by one that is started for it."""
+
+from collections.abc import Callable
+
+from tests.bench.answers import check_run
+from tests.bench.client import Server
+from tests.bench.contenders import PEER, Stage
+from tests.bench.projects import LINE, Project
+from tests.bench.rows import Goal, Row, in_turn
+
+__all__ = ["run", "run_large", "run_slow", "run_small"]
+
+_WARM = Goal("times", 0.1)
+_COLD = Goal("times", 0.75)
+
+
+def run(stage: Stage) -> list[Row]:
+    """In a project of 30 tasks."""
+    return _runs(stage, "run", "30 tasks", Project(tasks=30))
+
+
+def run_small(stage: Stage) -> list[Row]:
+    """In a project of one task."""
+    return _runs(stage, "run-1", "1 task", Project(tasks=1))
+
+
+def run_large(stage: Stage) -> list[Row]:
+    """In a project of 300 tasks."""
+    return _runs(stage, "run-300", "300 tasks", Project(tasks=300))
+
+
+def run_slow(stage: Stage) -> list[Row]:
+    """In a project whose import takes its time, in each run: there is no goal."""
+    return _runs(stage, "run-slow", "import sleeps 0.3 s", Project(tasks=30, import_seconds=0.3), goals=False)
+
+
+def _runs(stage: Stage, key: str, what: str, project: Project, *, goals: bool = True) -> list[Row]:
+    projects = {"app": project}
+    with (
+        stage.ours(projects).serve() as warm,
+        stage.ours(projects, "--no-warm").serve() as cold,
+        stage.peer(projects).serve() as peer,
+    ):
+
+        def once(server: Server) -> float:
+            server.settle()
+            answer = server.call("run_task", task_name="line")
+            check_run(answer.data, LINE)
+            return answer.seconds
+
+        works: dict[str, Callable[[], float]] = {
+            "warm": lambda: once(warm),
+            "cold": lambda: once(cold),
+            "peer": lambda: once(peer),
+        }
+        for server in (warm, cold, peer):
+            server.initialize()
+        in_turn(1, works)  # uncounted: the first run in a project is always cold
+        seconds = in_turn(stage.rounds, works)
+        warm.settle()
+        exits = [warm.close()]
+        cold.close()
+        peer.close()
+    rows = []
+    for way, goal in {"warm": _WARM, "cold": _COLD}.items():
+        rows.append(
+            Row(
+                key=f"{key}.{way}",
+                label=f"`run_task`, {way}: {what}",
+                ours=seconds[way],
+                against=PEER,
+                theirs=seconds["peer"],
+                goal=goal if goals else None,
+            )
+        )
+    exit_row = Row(key=f"{key}.exit", label="idle exit while a spare waits", ours=exits, goal=Goal("at most", 0.1))
+    return [*rows, exit_row] if key == "run" else rows

@@ -1,0 +1,70 @@
+"""What can be measured: each scenario yields the rows whose keys begin with its name."""
+
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tests.bench import commanding, growing, listing, printing, running, starting
+from tests.bench.answers import Wrong
+from tests.bench.contenders import Stage
+from tests.bench.rows import Row
+
+__all__ = ["GROWTH", "USUAL", "Scenario", "choose", "measure", "within"]
+
+type Scenario = Callable[[Stage], list[Row]]
+
+USUAL: dict[str, Scenario] = {
+    "start": starting.start,
+    "start-6": starting.six_projects,
+    "start-slow": starting.slow_import,
+    "list.300": listing.large_project,
+    "list.10x30": listing.ten_projects,
+    "list.slow": listing.slow_import,
+    "run": running.run,
+    "run-1": running.run_small,
+    "run-300": running.run_large,
+    "run-slow": running.run_slow,
+    "lines": printing.lines,
+    "command.list": commanding.projects_list,
+    "command.json": commanding.projects_list_json,
+    "command.version": commanding.version,
+    "command.help": commanding.help_text,
+}
+GROWTH: dict[str, Scenario] = {
+    "tasks": growing.many_tasks,
+    "projects": growing.many_projects,
+    "runs": growing.many_runs,
+}
+
+
+def choose(wanted: Sequence[str], *, growth: bool) -> dict[str, Scenario]:
+    """Return the scenarios that have the `wanted` rows, or all; raise KeyError for what nothing is called."""
+    known = USUAL | GROWTH
+    if not wanted:
+        return known if growth else USUAL
+    chosen: dict[str, Scenario] = {}
+    for row in wanted:
+        found = {name for name in known if within(row, name) or within(name, row)}
+        if not found:
+            raise KeyError(row)
+        chosen |= {name: known[name] for name in known if name in found}
+    return chosen
+
+
+def within(key: str, name: str) -> bool:
+    """Whether the row `key` is `name`, or one of its rows."""
+    return f"{key}.".startswith(f"{name}.")
+
+
+def measure(scenarios: Mapping[str, Scenario], *, rounds: int, whole: bool) -> list[Row]:
+    """Measure them one after the other, saying which on stderr; one with a wrong answer yields a row that says so."""
+    rows: list[Row] = []
+    for number, (name, scenario) in enumerate(scenarios.items(), 1):
+        print(f"[{number}/{len(scenarios)}] {name}", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+            try:
+                rows += scenario(Stage(Path(directory).resolve(), rounds, whole))
+            except Wrong as wrong:
+                rows.append(Row(key=name, label=name, ours=(), wrong=str(wrong)))
+    return rows

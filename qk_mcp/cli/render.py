@@ -27,7 +27,8 @@ _ENOUGH = 60
 def project(sheet: Sheet, inspected: Inspected, *, default: bool, pattern: str | None) -> None:
     """Show a project and its tasks; of the tasks, those that `pattern` has kept."""
     sheet.line((inspected.project.alias, "bold"), ("  the default project" if default else "", "dim"))
-    sheet.table([[Text(label, style), Text(text)] for label, text, style in _facts(inspected, pattern)], _INDENT, [7])
+    facts = [[Text(f"{label:<7}", style), Text(text)] for label, text, style in _facts(inspected, pattern)]
+    sheet.table(facts, _INDENT, [7])
     if inspected.catalog is not None and inspected.catalog.tasks:
         sheet.line()
         _tasks(sheet, inspected.catalog)

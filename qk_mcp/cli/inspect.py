@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import Parameter
 
+from qk_mcp.cli.choice import choose
 from qk_mcp.cli.options import (
     ConfigOption,
     DescribeTimeoutOption,
     ProjectOption,
     check_seconds,
-    choose,
     registry_of,
 )
 from qk_mcp.errors import QkMcpError, UsageError

@@ -1,4 +1,4 @@
-"""What the commands that deal with projects have in common: their options, and what their words mean."""
+"""What the commands that deal with projects have in common: their options."""
 
 import os
 from collections.abc import Sequence
@@ -8,12 +8,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from qk_mcp.cli.log import warn
-from qk_mcp.errors import InvalidOption, ProjectNeeded, ProjectNotNamed
-from qk_mcp.project import Project, current_directory
+from qk_mcp.errors import InvalidOption
+from qk_mcp.project import current_directory
 from qk_mcp.registry import Registry, build
-from qk_mcp.text import nearest
 
-__all__ = ["ConfigOption", "DescribeTimeoutOption", "ProjectOption", "check_seconds", "choose", "registry_of"]
+__all__ = ["ConfigOption", "DescribeTimeoutOption", "ProjectOption", "check_seconds", "registry_of"]
 
 ProjectOption = Annotated[
     list[str] | None,
@@ -50,23 +49,3 @@ def check_seconds(option: str, seconds: float) -> None:
     """Raise InvalidOption unless `seconds` is a time that can be waited for."""
     if not 0 < seconds < _LONGEST:
         raise InvalidOption(option, f"it must be between 0 and {_LONGEST} seconds, not {seconds:g}")
-
-
-def choose(registry: Registry, words: Sequence[str]) -> tuple[Project, list[str]]:
-    """Tell `PROJECT TASK ...` from `TASK ...`: return the project, and the words from the task on.
-
-    A first word that is the name of a project, or a path (it begins with `.`, `/`
-    or `~`), is the project; otherwise it is a task of the default project. That
-    depends on no project's tasks. Raises ProjectNeeded, ProjectNotNamed and UnknownProject.
-    """
-    first, *rest = words
-    known = [project.alias for project in registry.projects]
-    if first in known or _is_path(first):
-        return registry.find(first), rest
-    if registry.default is not None:
-        return registry.default, [first, *rest]
-    raise ProjectNotNamed(first, known, nearest(first, known)) if known else ProjectNeeded(known)
-
-
-def _is_path(word: str) -> bool:
-    return word in (".", "..", "~") or word.startswith(("/", "./", "../", "~/"))

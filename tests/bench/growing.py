@@ -20,9 +20,7 @@ def many_tasks(stage: Stage) -> list[Row]:
     project = Project(tasks=_TASKS)
 
     def right(entries: object) -> None:
-        (entry,) = entries if isinstance(entries, list) else [{}]
-        names = sorted(task["name"] for task in entry["tasks"])
-        check(names == sorted(project.names), f"a large listing lacks names: {str(entry)[:300]}")
+        check_listing(entries, {"app": project.names}, full=False)
 
     with stage.ours({"app": project}).serve() as ours, stage.peer({"app": project}).serve() as peer:
         first = _first(ours, right)
@@ -64,7 +62,7 @@ def many_projects(stage: Stage) -> list[Row]:
         expected = {alias: project.names for alias, project in projects.items()}
 
         def right(entries: object, expected: dict[str, list[str]] = expected) -> None:
-            check_listing(entries, expected)
+            check_listing(entries, expected, full=False)
 
         with stage.ours(projects).serve() as server:
             count = len(projects)

@@ -156,6 +156,13 @@ class TaskServer:
         log.info("run project=%s task=%s exit=%d seconds=%.3f", project.alias, task, outcome.exit_code, outcome.seconds)
         return _result(outcome.answer())
 
+    async def prepare(self, projects: Sequence[Project]) -> None:
+        """Have the catalogues of projects ready before a client asks; whoever asks is told what fails."""
+        for project in projects:
+            outcome = await _outcome(self._catalogs.get(project))
+            if isinstance(outcome, QkMcpError):
+                log.debug("project=%s: %s", project.alias, outcome.what)
+
     async def stop(self) -> None:
         """Cancel every call under way, and wait until its processes have ended."""
         calls = list(self._calls.items())

@@ -6,6 +6,7 @@ of each guest notices and ends its tree.
 
 import asyncio
 import gc
+import logging
 import os
 import select
 import signal
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from qk_mcp.server import TaskServer
 
 __all__ = ["serve"]
+
+log = logging.getLogger(__name__)
 
 _EARLY = 8
 """How many projects are described before a client asks; one that merely lies here is not run unasked."""
@@ -42,8 +45,8 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
     os.environ["FASTMCP_LOG_ENABLED"] = "false"
     warnings.simplefilter("ignore")  # a library's deprecations say nothing to a user
     environ = dict(os.environ)
-    declared = [project for project in registry.projects if project.origin != HERE]
-    early = HeadStart(declared[:_EARLY], environ)
+    declared = [project for project in registry.projects if project.origin != HERE][:_EARLY]
+    early = HeadStart(declared, environ)
     import anyio
     from platformdirs import user_state_path
 
@@ -68,12 +71,19 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
     async def run() -> None:
         _handle_signals(server)
         _watch_for_hangup()
-        await app.run_async(transport="stdio", show_banner=False)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.prepare, declared)
+            await app.run_async(transport="stdio", show_banner=False)
+            tasks.cancel_scope.cancel()
 
     try:
         anyio.run(run)
-    finally:
-        _leave(0)
+    except* BrokenPipeError:
+        _leave(0)  # the client is gone
+    except* Exception:
+        log.exception("the server failed; this is a defect of qk-mcp")
+        _leave(1)
+    _leave(0)
 
 
 def _handle_signals(server: "TaskServer") -> None:

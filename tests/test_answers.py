@@ -1,6 +1,8 @@
 """What an answer holds of a task's output: readable, bounded, and nothing lost."""
 
+import os
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +156,16 @@ def test_complete_outputs_are_private(demo: Demo) -> None:
     file = Path(written(demo, b"x\n" * 100_000)["truncated"]["stdout"]["file"])
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_old_outputs_are_removed(demo: Demo) -> None:
+    first = Path(written(demo, b"x\n" * 100_000)["truncated"]["stdout"]["file"])
+    second = Path(written(demo, b"y\n" * 100_000)["truncated"]["stdout"]["file"])
+    assert first.exists()
+    long_ago = time.time() - 8 * 24 * 3600
+    os.utime(first, (long_ago, long_ago))
+    third = Path(written(demo, b"z\n" * 100_000)["truncated"]["stdout"]["file"])
+    assert [file.exists() for file in (first, second, third)] == [False, True, True]
 
 
 def test_output_that_fits_leaves_no_file(serve: Serve, tmp_path: Path) -> None:

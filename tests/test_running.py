@@ -62,6 +62,21 @@ def test_a_task_that_asks_for_everything_does_not_eat_the_next_request(demo: Dem
     assert [call.wait().data["exit_code"] for call in calls] == [0, 0, 0]
 
 
+def test_a_project_that_reads_while_it_is_imported_gets_an_end_of_file(demo: Demo) -> None:
+    client = demo("""
+        import sys
+        from quickie import task
+
+        EARLY = sys.stdin.read()
+
+        @task
+        def late():
+            print(repr(EARLY), repr(sys.stdin.read()))
+    """)
+    assert [task["name"] for task in client.call("list_tasks").data[0]["tasks"]] == ["late"]
+    assert client.run("late").data["stdout"] == "'' ''\n"
+
+
 def test_stdin_reaches_the_task_as_it_was_sent(demo: Demo) -> None:
     client = demo("""
         import sys

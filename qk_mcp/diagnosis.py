@@ -7,6 +7,7 @@ The same text is the tool error, the `error` of a listing's entry, and what
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from qk_mcp.errors import ProjectBroken
@@ -16,6 +17,21 @@ from qk_mcp.text import one_line, printable
 
 __all__ = ["broken", "died", "too_slow"]
 
+_PACKAGES = {
+    "PIL": "pillow",
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "git": "GitPython",
+    "jwt": "PyJWT",
+    "quickie": PACKAGE,
+    "serial": "pyserial",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+}
+"""Packages that are not called what they are imported as."""
 _MESSAGE = 1_000
 """Characters of an exception's message."""
 _OUTPUT = 2_000
@@ -96,11 +112,16 @@ def _remedy(plan: Plan, report: Mapping[str, Any]) -> str:
     missing = next((str(each["missing"]) for each in everything if "missing" in each), None)
     kind = str(report.get("type", ""))
     if missing is not None:
-        package = PACKAGE if missing == "quickie" else one_line(missing, 100)
+        beside = plan.location.root / missing
+        if plan.location.tasks.is_dir() and (beside.with_suffix(".py").is_file() or (beside / "__init__.py").is_file()):
+            return f"move {beside.name} into {plan.location.tasks}: only what lies there can be imported by its tasks"
+        package = _PACKAGES.get(missing, one_line(missing, 100))
         command = install_command(plan.interpreter.python, plan.variables, package)
         return f"install what is missing into that environment: {command}"
     if kind in ("SyntaxError", "IndentationError", "TabError"):
         return "mend the line shown, then list the tasks again"
+    if kind == "NotAPackage":
+        return f"make it one: touch {quote(str(plan.location.tasks / '__init__.py'))}"
     if "exit_code" in report:
         return "move that call into a task: importing the module must not end the program"
     if kind in ("OldQuickie", "OldPython"):

@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +254,42 @@ def test_the_environment_counts(tmp_path: Path) -> None:
         assert _help(await catalogs.get(described.project)) == "shadow"
 
     _run(work())
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"_qk.py": "import not_there.part\n"}, "-m pip install not_there"),
+        ({"_qk.py": "import yaml\n"} if find_spec("yaml") is None else {"_qk.py": "import cv2\n"}, "-m pip install "),
+        ({"_qk/__init__.py": "import beside\n", "beside.py": ""}, "move beside into "),
+        ({"_qk/__init__.py": "from .absent import x\n"}, "mend the project's code at the place shown"),
+        ({"_qk/other.py": ""}, "_qk/__init__.py"),
+        ({"_qk.py": "def broken(:\n    pass\n"}, "_qk.py:1: def broken(:"),
+        ({"_qk.py": "import sys\nsys.exit(3)\n"}, "sys.exit(3)"),
+        ({"_qk.py": "def outer():\n    inner()\ndef inner():\n    1 / 0\nouter()\n"}, "_qk.py:2: inner()"),
+        (
+            {"_qk.py": "try:\n    {}['key']\nexcept KeyError as e:\n    raise ValueError('x') from e\n"},
+            "caused by KeyError",
+        ),
+    ],
+)
+def test_an_error_says_what_to_mend(files: dict[str, str], expected: str, tmp_path: Path) -> None:
+    described = Described(tmp_path, files)
+    with pytest.raises(ProjectBroken) as failure:
+        _run(described.catalogs().get(described.project))
+    text = str(failure.value)
+    assert expected in text
+    assert sys.executable in text
+    assert "hint: " in text
+    assert "importlib" not in text
+
+
+def test_two_thousand_tasks_are_described_in_seconds(tmp_path: Path) -> None:
+    tasks = "".join(f"@task(args=['--option', 'word'])\ndef task_{number}(**_): 'Help.'\n" for number in range(2_000))
+    described = Described(tmp_path, f"from quickie import task\n{tasks}")
+    began = time.monotonic()
+    assert len(_run(described.catalogs().get(described.project)).tasks) == 2_000
+    assert time.monotonic() - began < 10
 
 
 def _children() -> list[psutil.Process]:

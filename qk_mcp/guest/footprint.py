@@ -88,10 +88,10 @@ class Footprint:
         `why` says what makes the project uncacheable. Without `settled`, something was changed so
         lately that a further change might go unseen: the next description will know.
         """
-        return {
-            "looked": self.looked,
-            "listed": self.listed,
-            "links": self.links,
+        return {  # copies, for a thread of the module may still be looking
+            "looked": dict(self.looked),
+            "listed": dict(self.listed),
+            "links": dict(self.links),
             "settled": self.settled,
             "why": self.why or ("more files than can be compared" if len(self.looked) > _MOST else ""),
         }
@@ -99,15 +99,15 @@ class Footprint:
     def look(self, path: Any, *, entry: bool = False) -> None:
         """Note what `os.stat` shows; of a directory its times, too, if it is the project's."""
         place = _place(path)
-        if place is None or place in self.looked or len(self.looked) > _MOST:
+        if place is None:
             return
-        self.looked[place] = state = self._note(self._stat, place, whole=False)
-        if (
-            state is not None
-            and not entry
-            and stat.S_ISDIR(state[2])
-            and os.path.join(place, "").startswith(self._root)
-        ):
+        if place not in self.looked:
+            if len(self.looked) > _MOST:
+                return
+            self.looked[place] = self._note(self._stat, place, whole=False)
+        state = self.looked[place]
+        own = os.path.join(place, "").startswith(self._root)
+        if own and not entry and state is not None and stat.S_ISDIR(state[2]):
             self.browse(place)
 
     def link(self, path: Any) -> None:
@@ -153,8 +153,9 @@ class Footprint:
             state = self.looked.get(path)
             if state is None or state[-1] > self._began - _COARSE_GRAIN:
                 self.settled = False  # changed since it was read, perhaps
-        for path in (sys.executable, os.path.join(sys.prefix, "pyvenv.cfg")):
-            self.look(path)
+        user_site = getattr(sys.modules.get("site"), "USER_SITE", None)  # on the path once it exists
+        for other in (sys.executable, os.path.join(sys.prefix, "pyvenv.cfg"), user_site):
+            self.look(other)
 
     def _note(self, look: Any, place: str, *, whole: bool) -> "list[int] | None":
         try:

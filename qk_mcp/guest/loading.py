@@ -15,7 +15,7 @@ from typing import Any
 
 from .explaining import explain, installed_places
 
-__all__ = ["OldPython", "OldQuickie", "Tasks", "explain", "fresh_sources", "load", "warm_up"]
+__all__ = ["NotAPackage", "OldPython", "OldQuickie", "Tasks", "explain", "fresh_sources", "load", "warm_up"]
 
 _OLDEST_PYTHON = (3, 12)
 _OLDEST_QUICKIE = (0, 6)
@@ -38,6 +38,10 @@ class OldPython(Exception):
 
 class OldQuickie(Exception):
     """This interpreter's quickie is older than 0.6, the first that can be asked for tasks in this way."""
+
+
+class NotAPackage(ImportError):
+    """The tasks module is a directory without `__init__.py`."""
 
 
 def warm_up() -> None:
@@ -105,6 +109,8 @@ def _import(path: str, name: str) -> Any:
 
     if os.path.isdir(path):
         file, places, parent = os.path.join(path, "__init__.py"), [path], path
+        if not os.path.isfile(file):
+            raise NotAPackage(f"there is no {file}")
     else:
         name, file, places, parent = name.rpartition(".")[0], path, None, os.path.dirname(path)
     if name in sys.modules:

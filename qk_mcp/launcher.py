@@ -12,6 +12,7 @@ import secrets
 import socket
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -159,7 +160,7 @@ class Guest:
                     self.leader, self.adopting = int(values[0]), values[1] == "1"
                 case "exit":
                     self.exit_code = int(values[0])
-                    self.ended.set()
+                    self._end()
                 case "left":
                     self.left = tuple(int(value) for value in values)
                 case "alone":
@@ -167,9 +168,14 @@ class Guest:
                     self.alone.set()
         if not part:
             self._loop.remove_reader(self._supervision)
-            self.ended.set()
+            self._end()
             self.alone.set()
             self.gone.set()
+
+    def _end(self) -> None:
+        self.ended.set()
+        with suppress(OSError):  # it was closed by the guest
+            self._control.shutdown(socket.SHUT_RD)  # what the task forked may hold the other end open
 
 
 def plan(project: Project, environ: Mapping[str, str]) -> Plan:

@@ -1,6 +1,9 @@
 """Running tasks: their input, their arguments, their ends."""
 
 import json
+import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -524,3 +527,21 @@ def test_two_runs_and_a_question_between_them(demo: Demo) -> None:
     assert client.request("ping").wait().result == {}
     assert client.call("list_tasks").data[0]["project"] == "demo"
     assert [first.wait().data["exit_code"], second.wait().data["exit_code"]] == [0, 0]
+
+
+def test_a_module_that_forks_and_ends_while_it_is_imported_is_not_waited_for(demo: Demo) -> None:
+    client = demo("""
+        import os, time
+
+        if os.fork():
+            print("gone", flush=True)
+            os._exit(3)
+        os.setsid()
+        time.sleep(20)
+    """)
+    began = time.monotonic()
+    answer = client.run("any").data
+    assert (answer["exit_code"], answer["stdout"]) == (3, "gone\n")
+    assert time.monotonic() - began < 15, "the answer waited for a process that holds the guest's sockets"
+    for left in answer["left_running"]:
+        os.kill(left["pid"], signal.SIGKILL)

@@ -6,11 +6,12 @@ in a command, `{json}`, the entry with its name.
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from qk_mcp.clients import Client
 
-__all__ = ["entry", "launch_of", "snippet", "words"]
+__all__ = ["entry", "is_ours", "launch_of", "snippet", "words"]
 
 
 def entry(client: Client, name: str, launch: Sequence[str]) -> dict[str, Any]:
@@ -46,6 +47,11 @@ def launch_of(client: Client, written: object) -> list[str]:
             case (("{args}" | "{launch}"), list(parts)):
                 launch += map(str, parts)
     return launch
+
+
+def is_ours(launch: Sequence[str]) -> bool:
+    """Say whether a command starts qk-mcp, of whatever installation."""
+    return any(Path(word).name in ("qk-mcp", "qk_mcp") for word in launch[:6])
 
 
 def snippet(client: Client, name: str, launch: Sequence[str]) -> str:

@@ -164,7 +164,7 @@ CLIENTS = (
             remove=("mcp", "remove", "-s", "user", "{name}"),
         ),
         readers="in every project",
-        then="start Gemini CLI anew; /mcp shows the server",
+        then="start Gemini CLI anew, in a folder that it trusts; /mcp shows the server",
         aliases=("gemini-cli",),
     ),
     Client(

@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -144,7 +144,8 @@ def check_project(project: Project, environ: Mapping[str, str], seconds: float) 
         began = time.monotonic()
         catalog = asyncio.run(describe())
     except QkMcpError as failure:
-        return failed(subject, failure)
+        fault = failed(subject, failure)
+        return replace(fault, what=fault.what.removeprefix(f"project {project.alias!r}").lstrip(": "))
     took = time.monotonic() - began
     what = (
         f"{_count(len(catalog.tasks), 'task')}, described in {took:.2f} s\nroot {catalog.root}\n"

@@ -12,7 +12,6 @@ from typing import Any
 
 from qk_mcp import __version__, client_entries, client_files, clients
 from qk_mcp.cli.checks import Check
-from qk_mcp.cli.install import is_ours
 from qk_mcp.clients import Client
 from qk_mcp.errors import QkMcpError
 from qk_mcp.project import current_directory, expand, locate, parse_declaration
@@ -36,7 +35,7 @@ def check_clients(environ: Mapping[str, str]) -> Iterator[Check]:
                 continue
             for name, entry in servers.items():
                 launch = client_entries.launch_of(client, entry)
-                if is_ours(launch):
+                if client_entries.is_ours(launch):
                     known = True
                     yield _check(place, name, entry, launch, environ)
     if not known:

@@ -25,7 +25,7 @@ from qk_mcp.text import printable
 
 __all__ = ["doctor"]
 
-_COLOURS = {"ok": "32", "note": "33", "wrong": "1;31"}
+_COLOURS = {"ok": "32", "note": "33", "wrong": "1;31", "hint": "1;36"}
 _COLUMN = 7
 """Where a check's text begins."""
 _WIDEST = 100
@@ -108,7 +108,8 @@ def _block(check: Check) -> str:
     for line in more:
         lines += _wrapped(line)
     if check.remedy:
-        lines += _wrapped(f"hint: {printable(check.remedy)}")
+        first, *more = _wrapped(f"hint: {printable(check.remedy)}")
+        lines += [first.replace("hint", paint("hint", _COLOURS["hint"], sys.stdout), 1), *more]
     status = paint(f"{check.status:<{_COLUMN}}", _COLOURS[check.status], sys.stdout)
     return status + ("\n" + " " * _COLUMN).join(lines)
 

@@ -21,7 +21,7 @@ from qk_mcp.project import current_directory, locate, parse_declaration
 from qk_mcp.registry import config_path
 from qk_mcp.text import printable
 
-__all__ = ["install", "is_ours", "uninstall"]
+__all__ = ["install", "uninstall"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 """What every client takes; most put the name before that of each tool, within 60 or 64 characters."""
@@ -86,7 +86,7 @@ def uninstall(client: ClientName = None, /, *, name: ServerName = "qk-mcp") -> N
     to = clients.find(client or "")
     file = clients.file(to, os.environ)
     servers = client_files.servers(to, file)
-    ours = [each for each, entry in servers.items() if is_ours(client_entries.launch_of(to, entry))]
+    ours = [each for each, entry in servers.items() if client_entries.is_ours(client_entries.launch_of(to, entry))]
     if name not in servers:
         raise EntryMissing(to.title, name, file, ours)
     if name not in ours:
@@ -96,11 +96,6 @@ def uninstall(client: ClientName = None, /, *, name: ServerName = "qk-mcp") -> N
     else:
         backup = client_files.remove(to, file, name)
         note(f"removed {name} from {file} (as it was: {backup})")
-
-
-def is_ours(launch: Sequence[str]) -> bool:
-    """Say whether a command starts qk-mcp, of whatever installation."""
-    return any(Path(word).name in ("qk-mcp", "qk_mcp") for word in launch[:6])
 
 
 def _launch(declarations: Sequence[str], config: Path | None) -> list[str]:
@@ -187,6 +182,8 @@ def _write(to: Client, file: Path, name: str, launch: list[str], *, force: bool)
         if there is not None and not to.own.replaces:
             _run(program, client_entries.words(to, to.own.remove, name, launch), by_hand)
         _run(program, client_entries.words(to, to.own.add, name, launch), by_hand)
+        if name not in client_files.servers(to, file):  # an old one may ignore what it does not know
+            warn(f"it is not in {file}, though: should {to.title} not show the server, {by_hand}")
         _note_time_limit(to, file, name)
     else:
         new = not file.parent.exists()

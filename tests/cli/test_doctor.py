@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from qk_mcp import __version__
+from qk_mcp.cli.checks import check_scripts
 from tests.support.cli import CommandLine
 from tests.support.environment import BARE_PATH, QK_MCP, scrubbed
 from tests.support.environments import make_venv, site_of
@@ -30,11 +31,6 @@ _TASKS = """
 
 QUICKIES = "#!/usr/bin/python3\nimport sys\nfrom quickie.mcp import main\nsys.exit(main())\n"
 """The console script that quickie-runner installs under our name."""
-
-
-@pytest.fixture
-def qk_mcp(tmp_path: Path) -> CommandLine:
-    return CommandLine(tmp_path / "home")
 
 
 @pytest.fixture
@@ -120,19 +116,20 @@ def test_quickies_script_on_path(qk_mcp: CommandLine, tmp_path: Path) -> None:
     assert re.search(r"pip install --force-reinstall --no-deps qk-mcp$", check["remedy"])
 
 
-def test_other_scripts_on_path(qk_mcp: CommandLine, tmp_path: Path) -> None:
-    script = tmp_path / "bin" / "qk-mcp"
-    path = {"PATH": f"{script.parent}:{BARE_PATH}"}
-    main = "from qk_mcp.__main__ import main\nmain()\n"
-    for text, status, told in (
-        (f"#!{sys.executable}\n{main}", "ok", "is this one"),
-        (f"#!/opt/other/bin/python\n{main}", "note", "belongs to another installation"),
+@pytest.mark.parametrize(
+    ("text", "status", "told"),
+    [
+        (f"#!{sys.executable}\nfrom qk_mcp.__main__ import main\nmain()\n", "ok", "is this one"),
+        ("#!/opt/other/bin/python\nfrom qk_mcp.__main__ import main\nmain()\n", "note", "another installation"),
         ('#!/bin/sh\nexec pyenv exec qk-mcp "$@"\n', "note", "cannot be told"),
-    ):
-        _write_script(script, text)
-        check = Doctor(qk_mcp, env=path).of("command")
-        assert (check["status"], told in check["what"]) == (status, True), check
-    assert Doctor(qk_mcp).of("command")["what"].startswith("no qk-mcp is on PATH")
+    ],
+)
+def test_other_scripts_on_path(tmp_path: Path, text: str, status: str, told: str) -> None:
+    script = _write_script(tmp_path / "bin" / "qk-mcp", text)
+    check, *_ = check_scripts({"PATH": str(script.parent)})
+    assert check.status == status
+    assert told in check.what
+    assert check.what.endswith(f"\n{script}")
 
 
 def test_quickies_script_in_our_place(qk_mcp: CommandLine, tmp_path: Path) -> None:
@@ -197,7 +194,6 @@ def test_the_config_that_serve_would_take(qk_mcp: CommandLine, app: Path, tmp_pa
     team.write_text(json.dumps({"projects": {"team": str(app)}}))
     team.chmod(0o600)
     for doctor in (
-        Doctor(qk_mcp, "--config", str(team)),
         Doctor(qk_mcp, env={"QK_MCP_CONFIG": str(team)}),
         Doctor(qk_mcp, "--config", "team.json", cwd=tmp_path),
     ):

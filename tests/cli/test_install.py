@@ -25,11 +25,6 @@ not_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write
 
 
 @pytest.fixture
-def qk_mcp(tmp_path: Path) -> CommandLine:
-    return CommandLine(tmp_path / "home")
-
-
-@pytest.fixture
 def app(tmp_path: Path) -> Path:
     return make_project(tmp_path / "my app", "")
 
@@ -445,6 +440,16 @@ def test_the_clients_own_command_is_preferred(
     assert f"ran: {program} " in done.stderr
     assert ("startup_timeout_sec" in done.stderr) is (client == "codex")
     assert not [path for path in qk_mcp.home.rglob("*") if path.is_file()]
+
+
+def test_a_command_that_does_nothing_is_noticed(qk_mcp: CommandLine, own_command: Any) -> None:
+    path, _ = own_command("claude")
+    file = qk_mcp.home / ".claude.json"
+    done = qk_mcp("install", "claude-code", "--write", env=path)
+    assert done.code == 0
+    assert f"warning: it is not in {file}, though" in done.stderr
+    path, _ = own_command("claude", f"""echo '{{"mcpServers": {{"qk-mcp": {{}}}}}}' > '{file}'""")
+    assert "though" not in qk_mcp("install", "claude-code", "--write", env=path).stderr
 
 
 def test_the_clients_own_command_replaces_and_removes(qk_mcp: CommandLine, own_command: Any) -> None:

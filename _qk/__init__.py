@@ -31,6 +31,12 @@ def types(*args: str) -> list[str]:
     return [PYTHON, "-m", "mypy", *args]
 
 
+@command
+def completions() -> list[str]:
+    """Write what the completion of shells needs to know of the commands and options."""
+    return [PYTHON, "-m", "qk_mcp.cli.completion.files"]
+
+
 @command(extra_args=True)
 def bench(*args: str) -> list[str]:
     """Compare the speed with quickie's own server; `--help` tells the options."""

@@ -46,6 +46,7 @@ __all__ = [
     "TasksNotFound",
     "UnknownClient",
     "UnknownProject",
+    "UnknownShell",
     "UnknownTask",
     "UsageError",
 ]
@@ -441,6 +442,17 @@ class ServerFailed(QkMcpError):
     def __init__(self, fault: str, said: str) -> None:
         super().__init__(f"a server of our own does not work: {fault}", said, "`qk-mcp serve -vv` shows what it does")
         self.fault = fault
+
+
+class UnknownShell(UsageError):
+    """There is no completion for that shell, or no knowing which shell it is."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(
+            f"there is no completion for the shell {name!r}" if name else "which shell?",
+            f"Shells: {', '.join(known)}.",
+            f"name one of them: qk-mcp --install-completion {known[0]}",
+        )
 
 
 class LogUnusable(UsageError):

@@ -110,6 +110,14 @@ class Catalogs:
             if describing.plan == plan and (describing.began >= arrived or description.holds()):
                 return description.get()
 
+    def footprint(self, project: Project) -> Mapping[str, Any]:
+        """Return what the project's last description depends on, as the guest reported it; empty if that is not known.
+
+        See `qk_mcp.guest.footprint`, which also tells whether it still holds.
+        """
+        known = self._known.get(project.alias)
+        return known.footprint if known else {}
+
     async def close(self) -> None:
         """Stop every description under way, and wait until its processes have ended."""
         tasks = [each.task for each in self._under_way.values()]

@@ -60,6 +60,11 @@ app.command(
     name="doctor",
     help_epilogue=examples("qk-mcp doctor", "qk-mcp doctor --project app:~/code/app"),
 )
+app.command(
+    "qk_mcp.cli.completion.install:install_completion",
+    name="--install-completion",
+    help_epilogue=examples("qk-mcp --install-completion", "qk-mcp --install-completion zsh"),
+)
 
 
 def run(argv: list[str]) -> int:
@@ -106,8 +111,8 @@ def _run(argv: list[str]) -> int:
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    """Put `serve` in front of a command line without a command; `--help` and `--version` belong to the app."""
-    if not argv or (argv[0].startswith("-") and argv[0] not in (*app.help_flags, *app.version_flags)):
+    """Put `serve` in front of a command line without a command; `--help` and its like belong to the app."""
+    if not argv or (argv[0].startswith("-") and argv[0] not in app):
         return ["serve", *argv]
     if argv[0] == "run":
         from qk_mcp.cli.run import shield_task

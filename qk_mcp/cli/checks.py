@@ -19,6 +19,8 @@ __all__ = ["Check", "check_config", "check_project", "check_scripts", "check_ser
 
 _SLOW = 5.0
 """Seconds of describing above which an agent's wait is worth a word."""
+_IMPATIENT = 10.0
+"""Seconds that the least patient client gives a server to start."""
 _PASSED = ("HOME", "LOGNAME", "SHELL", "TERM", "USER")
 _BARE_PATH = "/usr/local/bin:/usr/bin:/bin"
 """The variables that graphical clients pass on, and a PATH such as theirs."""
@@ -190,6 +192,9 @@ def check_server(options: Sequence[str], seconds: float) -> Check:
     what = f"answered in {answer.seconds:.2f} s, listed {tasks}, ended in {answer.end:.2f} s"
     if sorted(answer.tools) != ["list_tasks", "run_task"]:
         return Check("server", "wrong", f"{what}\nits tools are {', '.join(answer.tools)}", _reinstallation())
+    if answer.seconds > _IMPATIENT:
+        remedy = "some clients wait no longer than 10 s: raise their limit (Codex: startup_timeout_sec = 30)"
+        return Check("server", "note", what, remedy)
     return Check("server", "note" if answer.end > END_LIMIT else "ok", what)
 
 

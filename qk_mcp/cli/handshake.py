@@ -15,8 +15,8 @@ from qk_mcp.errors import ServerFailed
 
 __all__ = ["END_LIMIT", "START_LIMIT", "Handshake", "shake_hands"]
 
-START_LIMIT = 10.0
-"""Seconds until `initialize` must be answered: what the least patient client allows."""
+START_LIMIT = 30.0
+"""Seconds until `initialize` must be answered: what the most patient clients allow."""
 
 _REVISION = "2025-11-25"
 END_LIMIT = 2.0

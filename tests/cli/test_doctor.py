@@ -76,7 +76,9 @@ def test_a_healthy_installation(qk_mcp: CommandLine, app: Path) -> None:
     assert any(re.fullmatch(r"ok     project app: 1 task, described in \d+\.\d\d s", line) for line in lines)
     assert f"       root {app}" in lines
     assert any(line.startswith("       Python ") and ", quickie 1." in line for line in lines)
-    assert any(re.fullmatch(r"ok     server: answered in \S+ s, listed 1 task, ended in \S+ s", line) for line in lines)
+    assert any(
+        re.fullmatch(r"(ok  |note)   server: answered in \S+ s, listed 1 task, ended in \S+ s", line) for line in lines
+    )
     assert f"ok     Cursor: qk-mcp in {qk_mcp.home}/.cursor/mcp.json" in lines
     assert "\033" not in done.stdout
 
@@ -219,7 +221,7 @@ def test_projects_are_checked_one_by_one(qk_mcp: CommandLine, app: Path, tmp_pat
     assert "_qk/__init__.py:1" in bad["what"]
     assert "pip install nowhere_to_be_found" in bad["remedy"]
     assert "there is no /nowhere/at/all" in doctor.of("project gone")["what"]
-    assert doctor.of("server")["status"] == "ok"
+    assert doctor.of("server")["status"] != "wrong"
 
 
 def test_a_project_that_takes_too_long(qk_mcp: CommandLine, tmp_path: Path) -> None:
@@ -227,7 +229,7 @@ def test_a_project_that_takes_too_long(qk_mcp: CommandLine, tmp_path: Path) -> N
     doctor = Doctor(qk_mcp, "--project", f"slow:{tmp_path / 'slow'}", "--describe-timeout", "1")
     assert doctor.of("project slow")["status"] == "wrong"
     assert "within 1 s" in doctor.of("project slow")["what"]
-    assert doctor.of("server")["status"] == "ok"
+    assert doctor.of("server")["status"] != "wrong"
 
 
 def test_a_python_that_a_graphical_client_would_not_find(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> None:

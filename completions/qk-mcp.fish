@@ -7,11 +7,8 @@ function __qk_mcp_complete
     command -q $program; or set program qk-mcp
     set -l answer ($program __complete fish $words[2..-1] $current 2>/dev/null </dev/null)
     string join \n -- $answer[2..-1]
-    test "$answer[1]" = files; or return 0
-    set -l option (string match -r -- '^--[^=]*=' $current)
-    for file in (__fish_complete_path (string replace -- "$option" '' "$current"))
-        echo "$option$file"
-    end
+    # What fish offers for a command that it does not know: files, also behind ~ and --option=.
+    test "$answer[1]" = files; and complete -C "'' $current"
 end
 
 complete -c qk-mcp -f -a '(__qk_mcp_complete)'

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from inspect import cleandoc
 from typing import Any
 
 from rich.highlighter import JSONHighlighter
@@ -33,7 +34,7 @@ def show(sheet: Sheet, inspected: Inspected) -> None:
     sheet.line((task.name, "bold"), (f"  {alias}", "dim"))
     if task.help:
         sheet.line()
-        sheet.paragraph(Text(task.help.strip()), 2)
+        sheet.paragraph(Text(cleandoc(task.help).strip()), 2)  # Python 3.12 leaves docstrings indented
     sheet.line()
     facts = [
         ("usage", Text(task.usage.removeprefix("usage: "))),

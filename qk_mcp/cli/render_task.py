@@ -18,6 +18,7 @@ from qk_mcp.text import shorten
 
 __all__ = ["show"]
 
+_USAGE = "usage: "
 _LABEL = 7
 _FLAGS = 30
 _VALUE = 26
@@ -37,12 +38,12 @@ def show(sheet: Sheet, inspected: Inspected) -> None:
         sheet.paragraph(Text(cleandoc(task.help).strip()), 2)  # Python 3.12 leaves docstrings indented
     sheet.line()
     facts = [
-        ("usage", Text(task.usage.removeprefix("usage: "))),
+        ("usage", Text(task.usage.removeprefix(_USAGE).replace("\n" + " " * len(_USAGE), "\n"))),
         ("aliases", Text(", ".join(task.aliases))),
         ("source", linked(task.location or "not known", task.location, catalog.root)),
         ("error", Text(task.error, "red")),
     ]
-    sheet.table([[Text(label, "dim"), text] for label, text in facts if text], 2, [_LABEL])
+    sheet.table([[Text(f"{label:<{_LABEL}}", "dim"), text] for label, text in facts if text], 2, [_LABEL])
     if task.args:
         _section(sheet, "arguments")
         sheet.table([_row(argument) for argument in task.args], 2, [_FLAGS, _VALUE])

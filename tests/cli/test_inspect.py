@@ -199,6 +199,15 @@ def test_the_call_to_copy_can_be_run(qk_mcp: CommandLine) -> None:
     assert "  --maybe [MAYBE]" in "\n".join(shown)
 
 
+@pytest.mark.usefixtures("root")
+def test_a_usage_of_several_lines_stays_aligned(qk_mcp: CommandLine) -> None:
+    lines = qk_mcp("inspect", "demo", "db:migrate").stdout.splitlines()
+    first = next(line for line in lines if line.startswith("  usage    "))
+    second = lines[lines.index(first) + 1]
+    assert (first.index("[-h]"), first[11:18]) == (19, "migrate")
+    assert second.index("[") == 19
+
+
 # Data
 
 
@@ -324,6 +333,18 @@ def test_without_projects_it_says_how_to_add_one(qk_mcp: CommandLine) -> None:
     assert qk_mcp("inspect") == Outcome(0, "", warning)
     assert qk_mcp("inspect", "--json") == Outcome(0, "[]\n", warning)
     assert qk_mcp("inspect", "app").code == 1
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("words", [[], ["build"], ["--json"]])
+def test_a_reader_that_leaves_early_is_no_error(qk_mcp: CommandLine, words: list[str]) -> None:
+    process = qk_mcp.start("inspect", *words)
+    assert process.stdout
+    process.stdout.close()
+    assert process.stderr
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 0
+    process.stderr.close()
 
 
 # While it works

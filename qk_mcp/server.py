@@ -1,5 +1,6 @@
 """The MCP server: two tools over stdio, on FastMCP."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,6 +28,8 @@ __all__ = ["Settings", "TaskServer"]
 
 log = logging.getLogger(__name__)
 
+_AFTER_ANSWER = 0.02
+"""Seconds after which a new spare is started: not while the answer is on its way."""
 _LISTINGS = 32
 """How many answers of list_tasks are kept ready."""
 
@@ -149,7 +152,7 @@ class TaskServer:
         guest = self._spares.take(plan)
         async with live.live(_Notifier(task)) as observe:
             outcome = await _outcome(execution.run(guest, request, observe))
-        self._spares.prepare(plan)
+        asyncio.get_running_loop().call_later(_AFTER_ANSWER, self._spares.prepare, plan)
         if isinstance(outcome, QkMcpError):
             log.warning("run project=%s task=%s: %s", project.alias, task, outcome.what)
             raise outcome

@@ -157,9 +157,10 @@ class RunTimedOut(QkMcpError):
 
 
 class RunLost(QkMcpError):
-    """Nobody saw how a task ended."""
+    """Nobody saw how a task ended; `began` tells whether it was known to have begun."""
 
-    def __init__(self, task: str, stdout: str, stderr: str) -> None:
+    def __init__(self, task: str, stdout: str, stderr: str, *, began: bool) -> None:
+        self.began = began
         super().__init__(
             f"the run of task {task!r} was lost: the process that watched it was killed",
             "All that the task had started was stopped; its exit code is not known.",

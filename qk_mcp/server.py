@@ -16,7 +16,7 @@ from mcp_types import TextContent, ToolAnnotations
 
 from qk_mcp import __version__, execution, inputs, launcher, listing, live, schemas
 from qk_mcp.catalog import Catalog
-from qk_mcp.errors import InvalidInput, QkMcpError
+from qk_mcp.errors import InvalidInput, QkMcpError, RunLost
 from qk_mcp.execution import Request, Stream
 from qk_mcp.head_start import HeadStart
 from qk_mcp.introspection import Catalogs
@@ -152,6 +152,9 @@ class TaskServer:
         guest = self._spares.take(plan)
         async with live.live(_Notifier(task)) as observe:
             outcome = await _outcome(execution.run(guest, request, observe))
+            if isinstance(outcome, RunLost) and not outcome.began:
+                # A spare may have been killed while it waited: no task has run, so another guest may try.
+                outcome = await _outcome(execution.run(launcher.launch(plan), request, observe))
         asyncio.get_running_loop().call_later(_AFTER_ANSWER, self._spares.prepare, plan)
         if isinstance(outcome, QkMcpError):
             log.warning("run project=%s task=%s: %s", project.alias, task, outcome.what)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -204,21 +205,25 @@ def test_the_users_config_lies_where_the_platform_keeps_configs(monkeypatch: pyt
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a user without a home")
-def test_without_a_home_there_is_no_config_of_ones_own(tmp_path: Path) -> None:
-    make_project(tmp_path / "here", "")
+def test_without_a_home_there_is_no_config_of_ones_own() -> None:
+    with tempfile.TemporaryDirectory() as directory:  # pytest's own is closed to other users
+        Path(directory).chmod(0o755)
+        make_project(Path(directory) / "here", "")
+        _check_without_a_home(Path(directory) / "here")
+
+
+def _check_without_a_home(here: Path) -> None:
     script = f"""
 import os, pathlib, platformdirs.unix
 from qk_mcp import config, errors, registry
 
 os.setuid(54321)
 os.environ.clear()
-registry = registry.build([], None, environ=os.environ, cwd=pathlib.Path({str(tmp_path / "here")!r}))
+registry = registry.build([], None, environ=os.environ, cwd=pathlib.Path({str(here)!r}))
 assert [project.alias for project in registry.projects] == ["here"], registry
 try:
     config.user_config_path()
 except errors.NoConfig as error:
     assert "--config FILE" in error.hint
 """
-    for path in (tmp_path, *tmp_path.parents[:2]):
-        path.chmod(0o755)
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

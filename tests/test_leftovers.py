@@ -12,7 +12,7 @@ from tests.conftest import Serve
 from tests.support.client import Client
 from tests.support.processes import descriptors, tree, until, zombies
 
-RUNS = int(os.environ.get("TESTS_RUNS", "60"))
+RUNS = int(os.environ.get("TESTS_RUNS", "36"))
 """How many; a larger number is for a thorough look by hand."""
 
 SOURCE = """

@@ -209,10 +209,9 @@ def test_a_tree_that_ignores_signals_is_gone_before_a_client_would_kill_the_serv
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a supervisor adopt what its children left")
-@pytest.mark.parametrize("task", ["family", "deaf-family"])
-def test_a_killed_server_leaves_nothing_either(serve: Serve, family: Path, task: str) -> None:
+def test_a_killed_server_leaves_nothing_either(serve: Serve, family: Path) -> None:
     client = serve(family)
-    client.start("run_task", task_name=task)
+    client.start("run_task", task_name="deaf-family")
     pids = members(family)
     os.kill(client.pid, signal.SIGKILL)
     assert client.exit_code() == -signal.SIGKILL
@@ -256,7 +255,7 @@ def test_a_server_killed_at_any_moment_of_a_start_leaves_nothing(serve: Serve, f
     # That nothing of theirs lives is checked by the fixture, which knows its servers' children by a mark.
 
 
-@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_second_signal_stops_at_once(serve: Serve, family: Path, first: signal.Signals) -> None:
     client = serve(family)
     client.start("run_task", task_name="deaf-family")

@@ -1,12 +1,9 @@
 """Output while it is produced: log and progress messages."""
 
 import time
-from typing import Any
-
-import pytest
 
 from tests.conftest import Demo, Serve
-from tests.support.client import LEGACY, MODERN
+from tests.support.client import MODERN
 from tests.support.processes import until
 
 GATED = """
@@ -168,20 +165,12 @@ def test_a_quick_task_has_no_progress_to_tell(demo: Demo) -> None:
     assert call.progress == []
 
 
-@pytest.mark.parametrize(
-    ("version", "asked", "heard"),
-    [
-        (LEGACY, None, True),
-        ("2024-11-05", None, True),
-        (MODERN, "debug", True),
-        (MODERN, "error", False),
-        (MODERN, None, False),
-    ],
-)
-def test_who_hears_the_log(serve: Serve, version: str, asked: str | None, heard: bool) -> None:
-    client = serve(GATED, version=version)
-    client.start("run_task", log_level=asked, task_name="quick").wait()
-    assert ("quick" in client.logs("info")) is heard
+def test_clients_of_the_newest_revision_hear_what_they_ask_for(serve: Serve) -> None:
+    client = serve(GATED, version=MODERN)
+    for asked, heard in ((None, False), ("error", False), ("warning", False), ("info", True), ("debug", True)):
+        client.messages.clear()
+        client.start("run_task", log_level=asked, task_name="quick").wait()
+        assert ("quick" in client.logs("info")) is heard, asked
 
 
 def test_a_client_that_sets_a_level_is_spared_the_rest(serve: Serve) -> None:
@@ -194,8 +183,8 @@ def test_a_client_that_sets_a_level_is_spared_the_rest(serve: Serve) -> None:
 # A client that is slow
 
 
-def test_a_client_that_does_not_read_does_not_slow_the_task(serve: Serve, project: Any) -> None:
-    root = project("""
+def test_a_client_that_does_not_read_does_not_slow_the_task(demo: Demo) -> None:
+    client = demo("""
         import os
         from pathlib import Path
         from quickie import task
@@ -206,10 +195,9 @@ def test_a_client_that_does_not_read_does_not_slow_the_task(serve: Serve, projec
                 print(number, "x" * 100)
             Path("done").touch()
     """)
-    client = serve(root)
     client.pause()
     call = client.start("run_task", task_name="flood", timeout=100)
-    until(lambda: (root / "done").exists(), 60, "the task to end while nobody reads")
+    until(lambda: (demo.root / "done").exists(), 60, "the task to end while nobody reads")
     time.sleep(0.2)
     client.resume()
     answer = call.wait().data

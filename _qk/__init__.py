@@ -37,6 +37,12 @@ def completions() -> list[str]:
     return [PYTHON, "-m", "qk_mcp.cli.completion.files"]
 
 
+@command
+def picture() -> list[str]:
+    """Take the README's picture anew."""
+    return [PYTHON, "-m", "tests.picture"]
+
+
 @command(extra_args=True)
 def bench(*args: str) -> list[str]:
     """Compare the speed with quickie's own server; `--help` tells the options."""

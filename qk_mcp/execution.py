@@ -17,7 +17,7 @@ from qk_mcp.diagnosis import broken
 from qk_mcp.errors import RunLost, RunTimedOut, UnknownTask
 from qk_mcp.launcher import Guest
 from qk_mcp.output import Capture, Captured
-from qk_mcp.processes import LeftRunning, left_running, stop
+from qk_mcp.processes import LeftRunning, drain, left_running, stop
 from qk_mcp.spool import file_name
 
 __all__ = ["Observer", "Request", "Run", "Sink", "Stream", "run"]
@@ -110,7 +110,9 @@ async def run(guest: Guest, request: Request, observe: Observer | None = None, s
             if not by_itself:
                 await stop(guest)
             feeder.close()
-            stdout, stderr = (reader.finish(listen_on=by_itself) for reader in readers)
+            held = [reader.stop() for reader in readers]
+            drain([descriptor for descriptor in held if descriptor is not None], keep=by_itself)
+            stdout, stderr = (reader.finish() for reader in readers)
             await guest.release()
     if said is not None and said["event"] == "unknown":
         raise UnknownTask(guest.plan.project.alias, request.task, said["near"])
@@ -138,52 +140,41 @@ class _Reader:
         self._ended = False
         self._loop.add_reader(descriptor, self._read, _CHUNK)
 
-    def finish(self, *, listen_on: bool) -> Captured:
-        """Take what the pipe holds now, and end; with `listen_on` it stays open for those who still write to it."""
+    def stop(self) -> int | None:
+        """Take what the pipe holds now; return its descriptor if others still hold the other end, else close it."""
         waiting = 0 if self._ended else _bytes_waiting(self._descriptor)
         while waiting > 0 and not self._ended:
             waiting -= self._read(min(waiting, _CHUNK))
         if not self._ended:
-            self._loop.remove_reader(self._descriptor)
-            if listen_on:
-                self._loop.add_reader(self._descriptor, _discard, self._loop, self._descriptor)
-            else:
-                os.close(self._descriptor)
+            self._read(1)  # which meets the end of file, if nobody does
+        if self._ended:
+            return None
+        self._loop.remove_reader(self._descriptor)
+        return self._descriptor
+
+    def finish(self) -> Captured:
+        """Return the whole of the stream, once it is stopped."""
         text, captured = self._capture.finish()
         if self._observe is not None:
             self._observe(self._stream, text, "")
         return captured
 
     def _read(self, count: int) -> int:
-        data = _read(self._loop, self._descriptor, count)
-        if data is None:
-            self._ended = True
+        try:
+            data = os.read(self._descriptor, count)
+        except BlockingIOError:
             return 0
-        if self._sink is not None:
+        if not data:
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._ended = True
+        elif self._sink is not None:
             self._sink(self._stream, data)
-            return len(data)
-        text = self._capture.feed(data)
-        if self._observe is not None:
-            self._observe(self._stream, text, self._capture.open_line)
+        else:
+            text = self._capture.feed(data)
+            if self._observe is not None:
+                self._observe(self._stream, text, self._capture.open_line)
         return len(data)
-
-
-def _read(loop: asyncio.AbstractEventLoop, descriptor: int, count: int) -> bytes | None:
-    """Return what is there; at the end of file close the descriptor and return None."""
-    try:
-        data = os.read(descriptor, count)
-    except BlockingIOError:
-        return b""
-    if data:
-        return data
-    loop.remove_reader(descriptor)
-    os.close(descriptor)
-    return None
-
-
-def _discard(loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
-    """Read and drop what a left process writes, or it would die of a broken pipe."""
-    _read(loop, descriptor, _CHUNK)
 
 
 def _bytes_waiting(descriptor: int) -> int:

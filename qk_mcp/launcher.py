@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import secrets
+import signal
 import socket
 import subprocess
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ __all__ = ["Guest", "Plan", "launch", "plan", "start"]
 _MAIN = Path(__file__).parent / "guest" / "__main__.py"
 _LATE = ("PYTHONUNBUFFERED",)
 """Variables for a task's children that must not change the guest's own Python: its stdout stays buffered by line."""
-_WHOLE = 10.0
+_WHOLE = 5.0
 """Seconds that the end of a supervisor may take before it is killed; it needs one at most."""
 
 
@@ -119,6 +120,8 @@ class Guest:
 
     def end_tree(self) -> None:
         """Have the supervisor kill the whole tree at once; `alone` tells when that is done."""
+        with suppress(OSError):
+            self.process.send_signal(signal.SIGCONT)  # a task may have stopped it
         self._tell_supervisor(b"k")
 
     def _tell_supervisor(self, word: bytes) -> None:

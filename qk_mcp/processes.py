@@ -9,7 +9,8 @@ and by a variable in the environment whose name is unique to the guest.
 import asyncio
 import os
 import signal
-from collections.abc import Iterable
+import subprocess
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from qk_mcp.launcher import Guest
 
-__all__ = ["GRACE", "LeftRunning", "left_running", "stop"]
+__all__ = ["GRACE", "LeftRunning", "drain", "left_running", "stop"]
 
 GRACE = 0.5
 """Seconds between INT and TERM, and between TERM and the kill."""
@@ -61,6 +62,29 @@ async def left_running(guest: "Guest") -> tuple[LeftRunning, ...]:
         return ()
     members = [each for pid in guest.left for each in _with_descendants(pid)] if guest.adopting else _marked(guest)
     return tuple(LeftRunning(each.pid, name) for each in members if (name := _command(each)) is not None)
+
+
+def drain(pipes: Sequence[int], *, keep: bool) -> None:
+    """Close our ends of pipes to which others may still write.
+
+    With `keep`, processes of their own read and drop what is written from now on,
+    until nobody can write any more: a child that a task left behind must not die
+    of a broken pipe, not even once this process has ended.
+    """
+    for pipe in pipes if keep else ():
+        os.set_blocking(pipe, True)
+        subprocess.run(
+            ["/bin/sh", "-c", "exec 3<&0; cat <&3 >/dev/null &"],  # a shell gives what it leaves behind another stdin
+            stdin=pipe,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": os.defpath},
+            cwd="/",
+            start_new_session=True,
+            check=False,
+        )
+    for pipe in pipes:
+        os.close(pipe)
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:

@@ -449,6 +449,53 @@ def test_what_was_left_outlives_the_server(serve: Serve, project: Callable[..., 
         end([child])
 
 
+@pytest.mark.parametrize("leave", [Client.hang_up, lambda client: client.process.kill()], ids=["left", "killed"])
+def test_what_was_left_may_go_on_writing_once_the_server_is_gone(
+    serve: Serve, project: Callable[..., Path], leave: Callable[[Client], None]
+) -> None:
+    root = project("""
+        import subprocess
+        from pathlib import Path
+        from quickie import task
+
+        @task
+        def leave():
+            loop = "while :; do echo line; echo error >&2; date >alive; sleep 0.1; done"
+            child = subprocess.Popen(["sh", "-c", loop])
+            Path("child.pid").write_text(f"{child.pid}\\n")
+    """)
+    client = serve(root)
+    assert client.run("leave").data["exit_code"] == 0
+    child = read_pid(root / "child.pid")
+    try:
+        leave(client)
+        client.exit_code()
+        (root / "alive").unlink()
+        time.sleep(1)
+        assert alive(child)
+        assert (root / "alive").exists()
+    finally:
+        end([child])
+
+
+def test_a_task_that_stops_whoever_watches_it_is_stopped_all_the_same(demo: Demo) -> None:
+    client = demo("""
+        import os, signal, time
+        from pathlib import Path
+        from quickie import task
+
+        @task
+        def freeze():
+            Path("task.pid").write_text(f"{os.getpid()}\\n")
+            os.kill(os.getppid(), signal.SIGSTOP)
+            time.sleep(600)
+    """)
+    refusal = client.call("run_task", task_name="freeze", timeout=2).refusal
+    assert "timeout of 2 s" in refusal
+    gone(read_pid(demo.root / "task.pid"))
+    assert client.run("freeze", timeout=2).is_error
+
+
 def test_nothing_is_said_of_children_that_have_ended(demo: Demo) -> None:
     client = demo("""
         import subprocess

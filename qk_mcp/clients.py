@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from qk_mcp.errors import UnknownClient
+from qk_mcp.errors import NoHome, UnknownClient
 from qk_mcp.text import nearest
 
 __all__ = ["CLIENTS", "Client", "OwnCommand", "file", "find"]
@@ -232,5 +232,9 @@ def _expand(text: str, environ: Mapping[str, str]) -> str:
         return set_to if os.path.isabs(set_to) else match[2]  # as the XDG base directories have it
 
     text = re.sub(r"\{(\w+):([^}]*)\}", value, text)
+    if not text.startswith("~"):
+        return text
     home = environ.get("HOME") or os.path.expanduser("~")
-    return home + text[1:] if text.startswith("~") else text
+    if not os.path.isabs(home):
+        raise NoHome
+    return home + text[1:]

@@ -31,6 +31,7 @@ __all__ = [
     "NameTaken",
     "NoConfig",
     "NoDirectory",
+    "NoHome",
     "NoInterpreter",
     "NoSuchTask",
     "PathMissing",
@@ -146,12 +147,14 @@ class TaskNotNamed(UsageError):
 
 
 class RunTimedOut(QkMcpError):
-    """A task ran longer than it was allowed to."""
+    """A task ran longer than it was allowed to, or was not even reached; `began` tells which."""
 
-    def __init__(self, task: str, timeout: float, stdout: str, stderr: str) -> None:
+    def __init__(self, task: str, timeout: float, stdout: str, stderr: str, *, began: bool) -> None:
         super().__init__(
-            f"task {task!r} ran longer than its timeout of {timeout:g} s; it was stopped with all it had started",
-            hint="pass a larger `timeout` if the task needs longer",
+            f"task {task!r} ran longer than its timeout of {timeout:g} s; it was stopped with all it had started"
+            if began
+            else f"task {task!r} was not reached within its timeout of {timeout:g} s: its project was still loading",
+            hint="pass a larger `timeout` if it needs longer",
             details=_output_so_far(stdout, stderr),
         )
 
@@ -366,6 +369,16 @@ class NoConfig(QkMcpError):
             "there is no place for your config",
             "This user has no home directory.",
             "set HOME or XDG_CONFIG_HOME, or name a file with --config FILE",
+        )
+
+
+class NoHome(QkMcpError):
+    """The user has no home directory, in which clients keep their files."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this user has no home directory, where clients keep their files",
+            hint="set HOME to an absolute path",
         )
 
 

@@ -119,7 +119,7 @@ async def run(guest: Guest, request: Request, observe: Observer | None = None, s
     if said is not None and said["event"] == "broken":
         raise broken(guest.plan, said["error"])
     if limit.cancelled_caught and request.timeout is not None:
-        raise RunTimedOut(request.task, request.timeout, stdout.text, stderr.text)
+        raise RunTimedOut(request.task, request.timeout, stdout.text, stderr.text, began=said is not None)
     if guest.exit_code is None:
         raise RunLost(request.task, stdout.text, stderr.text, began=said is not None)
     return Run(guest.exit_code, stdout, stderr, left, time.monotonic() - began)

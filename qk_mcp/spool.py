@@ -3,10 +3,11 @@
 import os
 import re
 import secrets
+import tempfile
 import time
 from pathlib import Path
 
-__all__ = ["FILES_LIMIT", "FILE_AGE", "FILE_LIMIT", "Spool", "file_name", "prune"]
+__all__ = ["FILES_LIMIT", "FILE_AGE", "FILE_LIMIT", "Spool", "file_name", "outputs_directory", "prune"]
 
 FILE_LIMIT = 1 << 30
 """Bytes of one stream that are kept in a file."""
@@ -74,6 +75,17 @@ class Spool:
                 del data[:count]
         except OSError as error:
             self._error = error.strerror or str(error)
+
+
+def outputs_directory() -> Path:
+    """Where complete outputs are kept: in the user's state directory; without a home, in a temporary one."""
+    from platformdirs import user_state_path
+
+    try:
+        state = user_state_path("qk-mcp")
+    except RuntimeError:  # platformdirs finds no home
+        state = Path(tempfile.gettempdir(), f"qk-mcp-{os.getuid()}")
+    return state / "outputs"
 
 
 def file_name(task: str, stream: str) -> str:

@@ -48,14 +48,14 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
     declared = [project for project in registry.projects if project.origin != HERE][:_EARLY]
     early = HeadStart(declared, environ)
     import anyio
-    from platformdirs import user_state_path
 
     from qk_mcp.server import Settings, TaskServer
     from qk_mcp.spares import SPARES
+    from qk_mcp.spool import outputs_directory
 
     settings = Settings(
         environ=environ,
-        outputs=user_state_path("qk-mcp") / "outputs",
+        outputs=outputs_directory(),
         max_output=max_output,
         describe_timeout=describe_timeout,
         spares=SPARES if warm else 0,

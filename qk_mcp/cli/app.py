@@ -94,6 +94,8 @@ def _run(argv: list[str]) -> int:
     if argv and argv[0] in app.help_flags:
         app.resolved_commands()  # their first lines stand in the list
     argv = _with_command(argv)
+    if argv[0] not in ("serve", "run") and os.environ.get("COLUMNS", "").strip() == "0":
+        del os.environ["COLUMNS"]  # some shells and editors say so for "unknown"
     if argv[0] != "serve" and hasattr(sys.stdout, "reconfigure"):  # it flushes: what lies there must not reach a client
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -121,7 +121,7 @@ def _launch(declarations: Sequence[str], config: Path | None) -> list[str]:
 def _is_config_elsewhere() -> bool:
     """Say whether the user's config lies where a client that passes on no variables would not find it."""
     chosen = os.environ.get("XDG_CONFIG_HOME", "")
-    return bool(chosen) and Path(chosen) != Path.home() / ".config" and user_config_path().exists()
+    return bool(chosen) and chosen != os.path.expanduser("~/.config") and user_config_path().exists()
 
 
 def _warn_of_no_projects() -> None:

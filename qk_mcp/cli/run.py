@@ -86,14 +86,12 @@ def shield_task(words: Sequence[str], app: App) -> list[str]:
 
 async def _run(project: "Project", task: str, args: Sequence[str], limit: float | None, *, as_json: bool) -> int:
     import anyio
-    from platformdirs import user_state_path
 
     from qk_mcp import execution, launcher
     from qk_mcp.output import MAX_OUTPUT
+    from qk_mcp.spool import outputs_directory
 
-    request = execution.Request(
-        task=task, args=args, timeout=limit, max_output=MAX_OUTPUT, outputs=user_state_path("qk-mcp") / "outputs"
-    )
+    request = execution.Request(task=task, args=args, timeout=limit, max_output=MAX_OUTPUT, outputs=outputs_directory())
     failure: OSError | None = None
     guest = launcher.launch(launcher.plan(project, os.environ), stdin=None if os.isatty(0) else 0)
     with anyio.CancelScope() as scope:

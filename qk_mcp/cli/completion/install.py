@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from qk_mcp.cli.completion.scripts import SCRIPTS
 from qk_mcp.cli.log import note
-from qk_mcp.errors import UnknownShell
+from qk_mcp.errors import NoHome, UnknownShell
 from qk_mcp.replacing import replace
 
 __all__ = ["install_completion"]
@@ -54,7 +54,9 @@ def _own_shell() -> str:
 
 def _place(shell: str) -> Path:
     """Return where a shell looks for the script among the user's own files."""
-    home = Path.home()
+    home = Path(os.path.expanduser("~"))
+    if not home.is_absolute():
+        raise NoHome
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     match shell:
         case "bash":

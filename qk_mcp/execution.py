@@ -114,10 +114,11 @@ async def run(guest: Guest, request: Request, observe: Observer | None = None, s
             drain([descriptor for descriptor in held if descriptor is not None], keep=by_itself)
             stdout, stderr = (reader.finish() for reader in readers)
             await guest.release()
-    if said is not None and said["event"] == "unknown":
-        raise UnknownTask(guest.plan.project.alias, request.task, said["near"])
-    if said is not None and said["event"] == "broken":
-        raise broken(guest.plan, said["error"])
+    match said:
+        case {"event": "unknown", "near": [*near]}:
+            raise UnknownTask(guest.plan.project.alias, request.task, [str(name) for name in near])
+        case {"event": "broken", "error": dict(report)}:
+            raise broken(guest.plan, report)
     if limit.cancelled_caught and request.timeout is not None:
         raise RunTimedOut(request.task, request.timeout, stdout.text, stderr.text, began=said is not None)
     if guest.exit_code is None:

@@ -101,7 +101,7 @@ class Guest:
         return json.dumps({**request, "environ": late}).encode() + b"\n"
 
     async def answer(self) -> dict[str, Any] | None:
-        """Wait for the line that answers the request; None when the guest ended without one."""
+        """Wait for the line that answers the request; None when the guest ended without a sensible one."""
         data = bytearray()
         while not data.endswith(b"\n"):
             try:
@@ -111,8 +111,11 @@ class Guest:
             if not part:
                 return None
             data += part
-        said: dict[str, Any] = json.loads(data)
-        return said
+        try:
+            said = json.loads(data)
+        except ValueError:
+            return None  # written by the project's module, which may write to any descriptor
+        return said if isinstance(said, dict) else None
 
     def announce_stop(self) -> None:
         """Have the supervisor end the whole tree should this process die from now on."""

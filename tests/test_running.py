@@ -545,3 +545,21 @@ def test_a_module_that_forks_and_ends_while_it_is_imported_is_not_waited_for(dem
     assert time.monotonic() - began < 15, "the answer waited for a process that holds the guest's sockets"
     for left in answer["left_running"]:
         os.kill(left["pid"], signal.SIGKILL)
+
+
+def test_a_module_that_writes_into_every_descriptor_confuses_nobody(demo: Demo) -> None:
+    client = demo("""
+        import os
+        from quickie import task
+
+        for descriptor in range(3, 64):
+            try:
+                os.write(descriptor, b"garbage\\n")
+            except OSError:
+                pass
+
+        @task
+        def work():
+            print("done")
+    """)
+    assert client.run("work").data["stdout"] == "done\n"

@@ -1,16 +1,20 @@
 """Takes the one request that a guest serves: to describe a project's tasks, or to run one of them."""
 
+import gc
 import os
 from typing import Any
 
-from . import loading
+from . import leaving, loading
 
 __all__ = ["serve"]
 
 
 def serve(control: int) -> None:
     """Import quickie, wait for a request line on `control`, do what it asks; end of file means that nothing is."""
+    gc.disable()  # there is nothing to collect while modules are imported
     loading.warm_up()
+    leaving.keep()
+    gc.enable()
     request = _read(control)
     if request is None:
         os._exit(0)

@@ -1,0 +1,113 @@
+"""Spares the end of a run its longest part, where nobody could tell.
+
+Python ends by collecting every object there is, which takes longer than a small
+task. What quickie's import made is kept from that (`gc.freeze`). But what is kept
+may refer to what the task made, and a file that was not flushed, or an object with
+a finalizer, must come to its end as in any Python. So, as Python begins to take
+modules apart, whatever was made since is looked at: only if none of it could do
+anything by ending is there no collection.
+"""
+
+import gc
+import struct
+import sys
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+from weakref import ReferenceType
+
+__all__ = ["keep"]
+
+_PLAIN = frozenset(
+    """
+    _abc._abc_data _contextvars.Context _contextvars.ContextVar _contextvars.Token _json.Encoder _json.Scanner
+    _queue.SimpleQueue _random.Random _struct.Struct _thread.RLock _thread._ThreadHandle _thread._local
+    _thread._localdummy _thread.lock ast.AST
+    builtins.NoneType builtins.NotImplementedType builtins.BaseException builtins.PyCapsule builtins.bool
+    builtins.builtin_function_or_method builtins.builtin_method builtins.bytearray builtins.bytes builtins.cell
+    builtins.classmethod builtins.classmethod_descriptor builtins.code builtins.complex builtins.dict
+    builtins.ellipsis builtins.float builtins.frame builtins.frozenset builtins.function builtins.getset_descriptor
+    builtins.hamt builtins.hamt_array_node builtins.hamt_bitmap_node builtins.int builtins.list
+    builtins.mappingproxy builtins.member_descriptor builtins.method builtins.method-wrapper
+    builtins.method_descriptor builtins.module builtins.object builtins.property builtins.range builtins.set
+    builtins.slice builtins.staticmethod builtins.str builtins.super builtins.traceback builtins.tuple builtins.type
+    builtins.wrapper_descriptor
+    collections.OrderedDict collections._tuplegetter collections.defaultdict collections.deque
+    datetime.date datetime.datetime datetime.time datetime.timedelta datetime.timezone decimal.Context decimal.Decimal
+    decimal.SignalDictMixin
+    functools._lru_cache_wrapper functools._lru_list_elem functools.partial itertools.count
+    operator.attrgetter operator.itemgetter operator.methodcaller re.Match re.Pattern
+    sys.flags types.GenericAlias types.SimpleNamespace types.UnionType typing.Generic typing.ParamSpec
+    typing.ParamSpecArgs typing.ParamSpecKwargs typing.TypeAliasType typing.TypeVar typing.TypeVarTuple typing.Union
+    weakref.CallableProxyType weakref.ProxyType weakref.ReferenceType
+    """.split()  # noqa: SIM905  # one name a line would take a hundred
+)
+"""Types written in C that do no more than let go of what they hold."""
+_TIDY = frozenset({"_weakrefset", "logging", "weakref", "_destroy", "_localdummy_destroyed", "clear_locals"})
+"""Modules, and functions in C, whose weak references keep tables of their own tidy, and do nothing else."""
+_POINTER = struct.calcsize("P")
+
+
+class _End:
+    """What Python drops as it begins to take modules apart: exit handlers have run, and threads have stopped."""
+
+    def __init__(self) -> None:
+        self.known = {id(self), *_standard_streams()}
+
+    def __call__(self) -> None:
+        """Nothing: it lies where an interactive Python looks for something to call."""
+
+    def __del__(self) -> None:
+        made = gc.get_objects()
+        gc.unfreeze()
+        if sys.is_finalizing() and not any(map(_is_told, made)):
+            made += gc.get_referents(*made)
+            if _end_quietly(made, self.known):
+                gc.freeze()
+
+
+def keep() -> None:
+    """Keep what there is by now from being collected at the end, unless some of it wants to be."""
+    end = _End()
+    if _end_quietly(gc.get_objects(), end.known):
+        sys.__interactivehook__ = end
+        gc.freeze()
+
+
+def _standard_streams() -> "set[int]":
+    """Name the objects that the standard streams are made of: Python flushes these itself."""
+    streams = [sys.stdin, sys.stdout, sys.stderr]
+    buffers = [getattr(stream, "buffer", None) for stream in streams]
+    return set(map(id, [*streams, *buffers, *(getattr(buffer, "raw", None) for buffer in buffers)]))
+
+
+def _end_quietly(objects: "list[Any]", but: "set[int]") -> bool:
+    """Say whether nothing could be noticed of the end of these objects, but for some that are named by `id`."""
+    return all(map(_is_quiet, {type(thing) for thing in objects if id(thing) not in but}))
+
+
+def _is_quiet(kind: type) -> bool:
+    """Say whether objects of this type just go: they have no finalizer, and C does nothing at their end."""
+    for part in kind.__mro__:
+        if "__del__" in part.__dict__:
+            return False
+    while f"{kind.__module__}.{kind.__qualname__}" not in _PLAIN:
+        base = kind.__base__
+        slots = kind.__dict__.get("__slots__", ())
+        own = _POINTER * (1 if isinstance(slots, str) else len(tuple(slots)))
+        if base is None or kind.__basicsize__ - base.__basicsize__ > own:
+            return False  # larger than a class that is written in Python: only C knows what it holds
+        kind = base
+    return True
+
+
+def _is_told(thing: Any) -> bool:
+    """Say whether this runs code of others when something ends: a weak reference with a callback, a module in C."""
+    if isinstance(thing, ReferenceType):
+        callback = thing.__callback__
+        if isinstance(callback, (FunctionType, BuiltinFunctionType)):
+            return (callback.__module__ or callback.__name__) not in _TIDY
+        return callback is not None
+    if type(thing) is ModuleType:
+        loader = type(getattr(thing, "__loader__", None)).__name__
+        return loader == "ExtensionFileLoader" and thing.__name__.partition(".")[0] not in sys.stdlib_module_names
+    return False

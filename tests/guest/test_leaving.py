@@ -1,0 +1,175 @@
+"""The end of a run is shortened only where nobody could tell."""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.environment import BARE_PATH
+from tests.support.guests import Ran, run
+
+_HEAD = '''
+import os
+from quickie import Arg, Task, task
+
+
+def say(text):
+    os.write(1, (text + "\\n").encode())
+
+
+class Loud:
+    """Says when it ends."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __del__(self, say=say):
+        say(self.name + " ended")
+
+
+class Slotted:
+    __slots__ = ()
+
+    def __del__(self, say=say):
+        say("slotted ended")
+'''
+_TASK = """
+
+@task
+def t():
+    print("done", flush=True)
+"""
+_LOUD = {
+    "a file that was not flushed": _HEAD + 'file = open("out.txt", "w")\nfile.write("all of it")' + _TASK,
+    "a file of a class": _HEAD
+    + """
+@task
+class T(Task):
+    file = open("out.txt", "w")
+
+    def run(self):
+        self.file.write("all of it")
+""",
+    "a file of another module": {
+        "_qk/__init__.py": _HEAD + "from . import other" + _TASK,
+        "_qk/other.py": "file = open('out.txt', 'w')\nfile.write('all of it')",
+    },
+    "a temporary file": _HEAD + 'import tempfile\nfile = tempfile.NamedTemporaryFile(dir=".", prefix="out")' + _TASK,
+    "a temporary directory": _HEAD
+    + 'import tempfile\nplace = tempfile.TemporaryDirectory(dir=".", prefix="out")'
+    + _TASK,
+    "a finalizer": _HEAD + 'loud = Loud("global")' + _TASK,
+    "a finalizer in a cycle": _HEAD + 'loud = Loud("cycle")\nloud.itself = loud' + _TASK,
+    "a finalizer that a function's default holds": _HEAD + "def f(of=[Loud('default')]): pass" + _TASK,
+    "a finalizer that quickie holds": _HEAD
+    + """
+@task(args=[Arg("--of", type=lambda text: Loud(text), default="option")])
+def t(of):
+    print("done", flush=True)
+""",
+    "a finalizer without a place for anything": _HEAD + "slotted = [Slotted()]" + _TASK,
+    "a finalizer that came late": _HEAD
+    + "class Late: pass\nlate = Late()\nLate.__del__ = lambda self: say('late ended')"
+    + _TASK,
+    "a finalizer in an exit handler": _HEAD
+    + "import atexit\nkept = []\natexit.register(lambda: kept.append(Loud('handler')))"
+    + _TASK,
+    "exit handlers forgotten": _HEAD
+    + 'import atexit\natexit._clear()\nfile = open("out.txt", "w")\nfile.write("all")'
+    + _TASK,
+    "a hook of Python's taken": _HEAD + 'import sys\nsys.__interactivehook__ = None\nloud = Loud("global")' + _TASK,
+    "a generator that waits": _HEAD
+    + """
+def numbers():
+    try:
+        yield 1
+    finally:
+        say("generator ended")
+
+waiting = numbers()
+next(waiting)
+"""
+    + _TASK,
+    "a weak reference that tells": _HEAD
+    + """
+import weakref
+
+class Thing: pass
+
+thing = Thing()
+thing.itself = thing
+told = weakref.ref(thing, lambda _, say=say: say("thing ended"))
+"""
+    + _TASK,
+    "a finalizer of the standard library": _HEAD
+    + "import weakref\nclass Thing: pass\nthing = Thing()\nweakref.finalize(thing, say, 'finalized')"
+    + _TASK,
+    "a failure": _HEAD + "@task\ndef t():\n    loud = Loud('local')\n    raise SystemExit('sorry')\n",
+    "a child process": _HEAD + 'import subprocess\nchild = subprocess.Popen(["true"])\nchild.wait()' + _TASK,
+    "a thread that goes on": _HEAD
+    + """
+import threading, time
+
+def work():
+    while True:
+        time.sleep(0.001)
+
+threading.Thread(target=work, daemon=True).start()
+loud = Loud("global")
+"""
+    + _TASK,
+}
+
+
+@pytest.mark.parametrize("project", _LOUD)
+def test_it_ends_as_under_qk(project: str, newest: Path, make: Callable[..., Path]) -> None:
+    ours, theirs = make(_LOUD[project], "ours"), make(_LOUD[project], "theirs")
+    told = run(ours, "t", python=newest)
+    assert (_plain(told), _files(ours)) == (_qk(newest, theirs), _files(theirs))
+
+
+def _plain(told: Ran) -> tuple[int, str, str]:
+    return told.exit_code, told.stdout, told.stderr
+
+
+def _qk(python: Path, root: Path) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [python.with_name("qk"), "t"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={"PATH": BARE_PATH, "HOME": str(root.parent), "QK_LAUNCHER_RUNNING": "true"},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def _files(root: Path) -> dict[str, str]:
+    return {file.name: file.read_text() for file in root.glob("out*") if file.is_file()} | {
+        file.name[:3]: "a directory" for file in root.glob("out*") if file.is_dir()
+    }
+
+
+_IMPORTS = """
+import argparse, asyncio, dataclasses, enum, json, pathlib, re, subprocess, typing
+import gc
+
+gc.set_debug(gc.DEBUG_STATS)
+"""
+
+
+def _kept(root: Path, python: Path) -> int:
+    """How many objects the last collection of all left alone: what Python says itself, on stderr."""
+    told = run(root, "t", python=python)
+    assert told.exit_code == 0, told.stderr
+    return int(re.findall(r"in permanent generation: (\d+)", told.stderr)[-1])
+
+
+def test_what_ends_quietly_is_not_collected(python: Path, make: Callable[..., Path]) -> None:
+    """With every quickie; and what has a finalizer is."""
+    quiet = make(_HEAD.replace("__del__", "end") + _IMPORTS + _TASK, "quiet")
+    loud = make(_HEAD + _IMPORTS + "loud = Loud('global')" + _TASK, "loud")
+    assert _kept(quiet, python) > 10_000
+    assert _kept(loud, python) < 1_000

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from qk_mcp.errors import ConfigBroken, ConfigUnreadable, InvalidName, NoConfig
-from qk_mcp.project import Project, check_alias, expand
+from qk_mcp.project import TABLE, Project, check_alias, expand
 from qk_mcp.text import nearest
-from qk_mcp.toml_edit import TABLE, line_numbers
 
 __all__ = ["BOM", "Config", "is_json", "parse_config", "read", "read_text", "user_config_path"]
 
@@ -62,7 +61,7 @@ def read(path: Path, environ: Mapping[str, str]) -> Config:
     """
     text = read_text(path)
     data = parse_config(path, text)
-    found = _Findings(path, {} if is_json(path) else line_numbers(text.removeprefix(BOM)))
+    found = _Findings(path, text.removeprefix(BOM))
     for key in data:
         if key != TABLE:
             found.unknown([TABLE], key)
@@ -119,16 +118,23 @@ class _Findings:
     """What is wrong with a config, each thing with the line where it stands, if that is known."""
 
     path: Path
-    lines: Mapping[tuple[str, ...], int]
+    source: str
     faults: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    def line(self, key: tuple[str, ...]) -> int | None:
+        if is_json(self.path):
+            return None
+        from qk_mcp.toml_edit import line_numbers
+
+        return line_numbers(self.source).get(key)
+
     def fault(self, what: str, *key: str) -> None:
-        line = self.lines.get(key)
+        line = self.line(key)
         self.faults.append(f"line {line}: {what}" if line else what)
 
     def unknown(self, known: Sequence[str], *key: str) -> None:
-        line, near = self.lines.get(key), nearest(key[-1], known)
+        line, near = self.line(key), nearest(key[-1], known)
         place = f"{self.path}, line {line}" if line else str(self.path)
         meant = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
         self.warnings.append(f"{place}: the unknown key {'.'.join(key)!r} is ignored; {meant}")

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from qk_mcp.config import BOM, is_json, parse_config, read_text
 from qk_mcp.errors import ConfigNotWritten, EditRefused, NameTaken, UnknownProject
-from qk_mcp.project import check_alias, expand
+from qk_mcp.project import TABLE, check_alias, expand
 from qk_mcp.replacing import locked, replace
 from qk_mcp.text import nearest
-from qk_mcp.toml_edit import TABLE, CannotSplice, drop, put, render
+from qk_mcp.toml_edit import CannotSplice, drop, put, render
 
 __all__ = ["Added", "add", "remove"]
 

@@ -11,6 +11,7 @@ from qk_mcp.errors import InvalidDeclaration, InvalidName, NoDirectory, PathMiss
 from qk_mcp.text import nearest
 
 __all__ = [
+    "TABLE",
     "TASKS",
     "Location",
     "Project",
@@ -22,6 +23,9 @@ __all__ = [
     "locate",
     "parse_declaration",
 ]
+
+TABLE = "projects"
+"""The table of a config that declares projects."""
 
 TASKS = "_qk"
 """The name that quickie gives to a project's tasks module, a package or one file with `.py`."""

@@ -48,7 +48,9 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
     declared = [project for project in registry.projects if project.origin != HERE][:_EARLY]
     early = HeadStart(declared, environ)
     import anyio
+    from pydantic import BaseModel
 
+    BaseModel.model_config["defer_build"] = True  # a seventh of the start: most models of the protocol are never used
     from qk_mcp.server import Settings, TaskServer
     from qk_mcp.spares import SPARES
     from qk_mcp.spool import outputs_directory

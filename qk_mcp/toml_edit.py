@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["TABLE", "CannotSplice", "drop", "line_numbers", "put", "render"]
+from qk_mcp.project import TABLE
 
-TABLE = "projects"
+__all__ = ["CannotSplice", "drop", "line_numbers", "put", "render"]
 
 type KeyPath = tuple[str, ...]
 

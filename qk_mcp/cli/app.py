@@ -9,7 +9,7 @@ from cyclopts.exceptions import CycloptsError
 
 from qk_mcp import __version__
 from qk_mcp.cli.help import HelpFormatter, examples
-from qk_mcp.cli.log import tell
+from qk_mcp.cli.voice import tell
 from qk_mcp.errors import QkMcpError
 
 __all__ = ["app", "run"]

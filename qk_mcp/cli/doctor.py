@@ -15,8 +15,8 @@ from cyclopts import Parameter
 from qk_mcp.cli import checks
 from qk_mcp.cli.checks import Check
 from qk_mcp.cli.client_checks import check_clients
-from qk_mcp.cli.log import paint
 from qk_mcp.cli.options import ConfigOption, DescribeTimeoutOption, ProjectOption, check_seconds
+from qk_mcp.cli.voice import paint
 from qk_mcp.config import user_config_path
 from qk_mcp.errors import NoConfig, QkMcpError, UsageError
 from qk_mcp.project import current_directory

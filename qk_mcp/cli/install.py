@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from qk_mcp import client_entries, client_files, clients
-from qk_mcp.cli.log import note, warn
 from qk_mcp.cli.options import ConfigOption, ProjectOption
+from qk_mcp.cli.voice import note, warn
 from qk_mcp.clients import Client
 from qk_mcp.config import read, user_config_path
 from qk_mcp.errors import ClientCommandFailed, EntryMissing, EntryNotOurs, EntryTaken, InvalidOption, QkMcpError

@@ -1,50 +1,18 @@
-"""What the program says on stderr, in one voice, and where its log goes."""
+"""Where the log goes: to stderr in the program's voice, and to a file."""
 
 import logging
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
 
-from qk_mcp.errors import LogUnusable, QkMcpError
+from qk_mcp.cli.voice import label
+from qk_mcp.errors import LogUnusable
 from qk_mcp.project import current_directory, expand
 from qk_mcp.text import printable
 
-__all__ = ["configure", "note", "paint", "tell", "warn"]
+__all__ = ["configure"]
 
-_COLOURS = {"critical": "1;31", "error": "1;31", "warning": "1;33", "info": "1;36", "debug": "2", "hint": "1;36"}
 _LEVELS = (logging.CRITICAL, logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
-
-
-def tell(failure: QkMcpError) -> None:
-    """Write to stderr what failed, why, and what to do about it."""
-    lines = [f"{_label('error')}: {printable(failure.what)}"]
-    lines += [f"  {line}" for line in printable(failure.why).splitlines()]
-    if failure.hint:
-        lines.append(f"{_label('hint')}: {printable(failure.hint)}")
-    if failure.details:
-        lines.append(printable(failure.details))
-    _write("\n".join(lines))
-
-
-def warn(text: str) -> None:
-    """Write a warning to stderr."""
-    _write(f"{_label('warning')}: {printable(text)}")
-
-
-def note(text: str) -> None:
-    """Write to stderr what was done."""
-    _write(printable(text))
-
-
-def paint(text: str, colour: str, stream: TextIO | None) -> str:
-    """Return `text` in a colour (the parameters of an SGR sequence) if `stream` is a terminal that wants any.
-
-    NO_COLOR, if it is not empty, turns colours off (no-color.org).
-    """
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or stream is None or not stream.isatty()
-    return text if plain else f"\033[{colour}m{text}\033[0m"
 
 
 def configure(verbose: int, quiet: int, log_file: Path | None) -> None:
@@ -80,7 +48,7 @@ class _StderrFormatter(logging.Formatter):
     """Writes a record in the voice of `tell`; the traceback of an exception only when all is asked for."""
 
     def format(self, record: logging.LogRecord) -> str:
-        text = f"{_label(record.levelname.lower())}: {printable(record.getMessage())}"
+        text = f"{label(record.levelname.lower())}: {printable(record.getMessage())}"
         if record.exc_info and logging.getLogger("qk_mcp").isEnabledFor(logging.DEBUG):
             text += "\n" + printable(self.formatException(record.exc_info))
         return text
@@ -91,13 +59,3 @@ class _FileFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record)).replace("\n", "\n    ")
-
-
-def _label(kind: str) -> str:
-    return paint(kind, _COLOURS.get(kind, "1"), sys.stderr)
-
-
-def _write(text: str) -> None:
-    if sys.stderr is not None:  # print would take stdout instead
-        with suppress(OSError, ValueError):  # closed: there is nobody to tell
-            print(text, file=sys.stderr, flush=True)

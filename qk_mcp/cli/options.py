@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qk_mcp.cli.log import warn
+from qk_mcp.cli.voice import warn
 from qk_mcp.errors import InvalidOption
 from qk_mcp.project import current_directory
 from qk_mcp.registry import Registry, build

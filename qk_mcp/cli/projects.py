@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
 
-from qk_mcp import config_edit
 from qk_mcp.cli.help import examples
-from qk_mcp.cli.log import note, paint, warn
 from qk_mcp.cli.options import ConfigOption
+from qk_mcp.cli.voice import note, paint, warn
 from qk_mcp.config import read, user_config_path
 from qk_mcp.errors import QkMcpError, UsageError
 from qk_mcp.project import Project, current_directory, expand, fit_alias, locate, parse_declaration
@@ -49,6 +48,8 @@ def add(
     declared, where = _declared(project)
     locate(declared)
     file = _file(config)
+    from qk_mcp import config_edit
+
     match config_edit.add(file, declared.alias, where, os.environ, force=force):
         case "added":
             note(f"added {declared.alias} ({where}) to {file}")
@@ -79,6 +80,8 @@ def remove(*names: Annotated[str, Parameter(name="NAME")], config: ConfigOption 
     if not names:
         raise UsageError("which projects?", hint="name them: qk-mcp projects remove NAME...")
     file = _file(config)
+    from qk_mcp import config_edit
+
     config_edit.remove(file, names)
     note(f"removed {', '.join(names)} from {file}")
 

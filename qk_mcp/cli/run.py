@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from qk_mcp.cli.choice import choose
-from qk_mcp.cli.log import note
 from qk_mcp.cli.options import ConfigOption, ProjectOption, check_seconds, registry_of
+from qk_mcp.cli.voice import note
 from qk_mcp.errors import MisplacedOption, NoSuchTask, QkMcpError, RunTimedOut, TaskNotNamed, UnknownTask, UsageError
 from qk_mcp.text import nearest
 

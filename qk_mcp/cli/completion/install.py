@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from qk_mcp.cli.completion.scripts import SCRIPTS
-from qk_mcp.cli.log import note
+from qk_mcp.cli.voice import note
 from qk_mcp.errors import NoHome, UnknownShell
 from qk_mcp.replacing import replace
 

@@ -1,0 +1,54 @@
+"""What the program says on stderr, in one voice, and where it has colours."""
+
+import os
+import sys
+from contextlib import suppress
+from typing import TextIO
+
+from qk_mcp.errors import QkMcpError
+from qk_mcp.text import printable
+
+__all__ = ["label", "note", "paint", "tell", "warn"]
+
+_COLOURS = {"critical": "1;31", "error": "1;31", "warning": "1;33", "info": "1;36", "debug": "2", "hint": "1;36"}
+
+
+def tell(failure: QkMcpError) -> None:
+    """Write to stderr what failed, why, and what to do about it."""
+    lines = [f"{label('error')}: {printable(failure.what)}"]
+    lines += [f"  {line}" for line in printable(failure.why).splitlines()]
+    if failure.hint:
+        lines.append(f"{label('hint')}: {printable(failure.hint)}")
+    if failure.details:
+        lines.append(printable(failure.details))
+    _write("\n".join(lines))
+
+
+def warn(text: str) -> None:
+    """Write a warning to stderr."""
+    _write(f"{label('warning')}: {printable(text)}")
+
+
+def note(text: str) -> None:
+    """Write to stderr what was done."""
+    _write(printable(text))
+
+
+def paint(text: str, colour: str, stream: TextIO | None) -> str:
+    """Return `text` in a colour (the parameters of an SGR sequence) if `stream` is a terminal that wants any.
+
+    NO_COLOR, if it is not empty, turns colours off (no-color.org).
+    """
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or stream is None or not stream.isatty()
+    return text if plain else f"\033[{colour}m{text}\033[0m"
+
+
+def label(kind: str) -> str:
+    """Return the word that begins a message, in its colour."""
+    return paint(kind, _COLOURS.get(kind, "1"), sys.stderr)
+
+
+def _write(text: str) -> None:
+    if sys.stderr is not None:  # print would take stdout instead
+        with suppress(OSError, ValueError):  # closed: there is nobody to tell
+            print(text, file=sys.stderr, flush=True)

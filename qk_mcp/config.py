@@ -15,7 +15,7 @@ from qk_mcp.errors import ConfigBroken, ConfigUnreadable, InvalidName, NoConfig
 from qk_mcp.project import TABLE, Project, check_alias, expand
 from qk_mcp.text import nearest
 
-__all__ = ["BOM", "Config", "is_json", "parse_config", "read", "read_text", "user_config_path"]
+__all__ = ["BOM", "Config", "is_json", "parse_config", "present", "read", "read_text", "user_config_path"]
 
 BOM = "\ufeff"
 
@@ -71,6 +71,17 @@ def read(path: Path, environ: Mapping[str, str]) -> Config:
     return Config(path, tuple(projects), (*_exposure(path), *found.warnings))
 
 
+def present(path: Path) -> bool:
+    """Say whether there is something at `path`, be it that it cannot be looked at, which reading it then tells."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def is_json(path: Path) -> bool:
     """Say whether the config at `path` is JSON: by the suffix; all else is TOML."""
     return path.suffix.lower() == ".json"
@@ -100,7 +111,7 @@ def parse_config(path: Path, text: str) -> dict[str, Any]:
     """Return the data of the config's text, of which `[projects]`, if it is there, is a table. Raises ConfigBroken."""
     text = text.removeprefix(BOM)
     try:
-        data = json.loads(text) if is_json(path) else tomllib.loads(text)
+        data = json.loads(text, object_pairs_hook=_once) if is_json(path) else tomllib.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigBroken(path, [f"line {error.lineno}, column {error.colno}: {error.msg}"]) from None
     except (ValueError, RecursionError) as error:
@@ -111,6 +122,15 @@ def parse_config(path: Path, text: str) -> dict[str, Any]:
     if not isinstance(entries := data.get(TABLE, {}), dict):
         raise ConfigBroken(path, [f"{TABLE} must be a table, not {_kind(entries)}"])
     return data
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of a JSON text, in which a key may stand once only, as in TOML."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

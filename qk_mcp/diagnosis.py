@@ -5,6 +5,7 @@ The same text is the tool error, the `error` of a listing's entry, and what
 """
 
 import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
@@ -63,13 +64,25 @@ def too_slow(plan: Plan, seconds: float, output: str) -> ProjectBroken:
 
 def died(plan: Plan, exit_code: int | None, output: str) -> ProjectBroken:
     """The interpreter ended while it loaded the tasks module."""
-    how = "was killed" if exit_code is None else f"ended with exit code {exit_code}"
+    if exit_code is None:
+        how = "was killed"
+    elif exit_code < 0:
+        how = f"was ended by {_signal(-exit_code)}"
+    else:
+        how = f"ended with exit code {exit_code}"
     return ProjectBroken(
         plan.project.alias,
         f"its interpreter {how} while the tasks were loaded",
         _printed(output) + _loaded_with(plan),
         f"see what {_tasks_file(plan)} does when it is imported, or whether that Python runs at all",
     )
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _headline(report: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import anyio
 
-from qk_mcp.diagnosis import broken
+from qk_mcp.diagnosis import broken, died
 from qk_mcp.errors import RunLost, RunTimedOut, UnknownTask
 from qk_mcp.launcher import Guest
 from qk_mcp.output import Capture, Captured
@@ -82,8 +82,8 @@ def _truncated(stream: Captured) -> dict[str, Any]:
 async def run(guest: Guest, request: Request, observe: Observer | None = None, sink: Sink | None = None) -> Run:
     """Run a task in `guest`, which is used up by it, and return how it ended.
 
-    Whatever ends this coroutine early ends the task's whole process tree; a task
-    that ends by itself leaves its children alone. Raises `UnknownTask`,
+    Whatever ends this coroutine early ends the task's whole process tree, and so
+    does a task that never began; one that ends by itself leaves its children alone. Raises `UnknownTask`,
     `ProjectBroken`, `RunTimedOut` (with the output so far) and `RunLost`.
     """
     began = time.monotonic()
@@ -102,7 +102,7 @@ async def run(guest: Guest, request: Request, observe: Observer | None = None, s
             )
             said = await guest.answer()
             await guest.ended.wait()
-            if guest.exit_code is not None:
+            if guest.exit_code is not None and guest.began:
                 left = await left_running(guest)
                 by_itself = True
     finally:
@@ -120,9 +120,11 @@ async def run(guest: Guest, request: Request, observe: Observer | None = None, s
         case {"event": "broken", "error": dict(report)}:
             raise broken(guest.plan, report)
     if limit.cancelled_caught and request.timeout is not None:
-        raise RunTimedOut(request.task, request.timeout, stdout.text, stderr.text, began=said is not None)
+        raise RunTimedOut(request.task, request.timeout, stdout.text, stderr.text, began=guest.began)
     if guest.exit_code is None:
-        raise RunLost(request.task, stdout.text, stderr.text, began=said is not None)
+        raise RunLost(request.task, stdout.text, stderr.text, began=guest.began)
+    if not guest.began:
+        raise died(guest.plan, guest.exit_code, stdout.text + stderr.text)
     return Run(guest.exit_code, stdout, stderr, left, time.monotonic() - began)
 
 

@@ -66,6 +66,7 @@ class Guest:
         self.plan = plan
         self.leader: int | None = None
         self.adopting = False
+        self.began = False
         self.exit_code: int | None = None
         self.left: tuple[int, ...] = ()
         self.ended = asyncio.Event()
@@ -164,6 +165,8 @@ class Guest:
             match word:
                 case "child":
                     self.leader, self.adopting = int(values[0]), values[1] == "1"
+                case "began":
+                    self.began = True
                 case "exit":
                     self.exit_code = int(values[0])
                     self._end()

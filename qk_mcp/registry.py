@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qk_mcp.config import Config, user_config_path
+from qk_mcp.config import Config, present, user_config_path
 from qk_mcp.config import read as read_config
 from qk_mcp.errors import NoConfig, ProjectNeeded, QkMcpError, UnknownProject
 from qk_mcp.project import (
@@ -108,7 +108,7 @@ def _own_config(environ: Mapping[str, str]) -> Config | None:
         path = user_config_path()
     except NoConfig:
         return None
-    return read_config(path, environ) if os.path.lexists(path) else None
+    return read_config(path, environ) if present(path) else None
 
 
 def _holder(projects: Sequence[Project], path: str) -> Project | None:

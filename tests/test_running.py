@@ -1,8 +1,7 @@
 """Running tasks: their input, their arguments, their ends."""
 
 import json
-import os
-import signal
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Demo
+from tests.support.processes import gone
 
 
 def whole(answer: dict[str, Any], stream: str) -> str:
@@ -530,21 +530,22 @@ def test_two_runs_and_a_question_between_them(demo: Demo) -> None:
 
 
 def test_a_module_that_forks_and_ends_while_it_is_imported_is_not_waited_for(demo: Demo) -> None:
+    """Nor is what it forked left: no task has begun that could have meant to."""
     client = demo("""
         import os, time
 
-        if os.fork():
-            print("gone", flush=True)
+        if child := os.fork():
+            print(child, flush=True)
             os._exit(3)
         os.setsid()
         time.sleep(20)
     """)
     began = time.monotonic()
-    answer = client.run("any").data
-    assert (answer["exit_code"], answer["stdout"]) == (3, "gone\n")
+    answer = client.run("any")
+    assert "ended with exit code 3 while the tasks were loaded" in answer.text
     assert time.monotonic() - began < 15, "the answer waited for a process that holds the guest's sockets"
-    for left in answer["left_running"]:
-        os.kill(left["pid"], signal.SIGKILL)
+    [child] = re.findall(r"^\d+$", answer.text, re.MULTILINE)
+    gone(int(child))
 
 
 def test_a_module_that_writes_into_every_descriptor_confuses_nobody(demo: Demo) -> None:
@@ -563,3 +564,43 @@ def test_a_module_that_writes_into_every_descriptor_confuses_nobody(demo: Demo) 
             print("done")
     """)
     assert client.run("work").data["stdout"] == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [
+        ("os._exit(7)", "ended with exit code 7"),
+        ("os._exit(0)", "ended with exit code 0"),
+        ("os.kill(os.getpid(), 11)", "was ended by SIGSEGV"),
+        ("os.closerange(3, 256); os._exit(7)", "ended with exit code 7"),
+    ],
+)
+def test_a_module_that_ends_its_interpreter_is_no_task_that_ended(demo: Demo, end: str, how: str) -> None:
+    client = demo(f"""
+        import os
+        print("so far", flush=True)
+        {end}
+    """)
+    answer = client.run("work")
+    assert answer.is_error
+    assert f"its interpreter {how} while the tasks were loaded" in answer.text
+    assert "so far" in answer.text
+
+
+def test_a_module_that_closes_every_descriptor_runs_its_tasks(demo: Demo) -> None:
+    client = demo("""
+        import os, sys
+        from quickie import task
+
+        os.closerange(3, 256)
+
+        @task
+        def work():
+            print("done")
+
+        @task
+        def killed():
+            os.kill(os.getpid(), 9)
+    """)
+    assert client.run("work").data["stdout"] == "done\n"
+    assert client.run("killed").data["exit_code"] == -9

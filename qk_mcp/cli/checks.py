@@ -189,10 +189,10 @@ def check_server(options: Sequence[str], seconds: float) -> Check:
     except QkMcpError as failure:
         return failed("server", failure)
     tasks = _count(sum(len(entry["tasks"]) for entry in answer.entries), "task")
-    what = f"answered in {answer.seconds:.2f} s, listed {tasks}, ended in {answer.end:.2f} s"
+    what = f"answered in {answer.hello.seconds:.2f} s, listed {tasks}, ended in {answer.end:.2f} s"
     if sorted(answer.tools) != ["list_tasks", "run_task"]:
         return Check("server", "wrong", f"{what}\nits tools are {', '.join(answer.tools)}", _reinstallation())
-    if answer.seconds > _IMPATIENT:
+    if answer.hello.seconds > _IMPATIENT:
         remedy = "some clients wait no longer than 10 s: raise their limit (Codex: startup_timeout_sec = 30)"
         return Check("server", "note", what, remedy)
     return Check("server", "note" if answer.end > END_LIMIT else "ok", what)

@@ -1,8 +1,8 @@
 """What `qk-mcp doctor` looks at in the files of MCP clients."""
 
+import os
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,26 +11,30 @@ from pathlib import Path
 from typing import Any
 
 from qk_mcp import __version__, client_entries, client_files, clients
-from qk_mcp.cli.checks import Check
+from qk_mcp.cli.checks import Check, failed
+from qk_mcp.cli.handshake import Hello, greet
 from qk_mcp.clients import Client
-from qk_mcp.errors import QkMcpError
+from qk_mcp.config import present
+from qk_mcp.errors import NoHome, QkMcpError, ServerFailed
 from qk_mcp.project import current_directory, expand, locate, parse_declaration
 
 __all__ = ["check_clients"]
-
-_PATIENCE = 10.0
-"""Seconds that another installation may take to tell its version."""
 
 
 def check_clients(environ: Mapping[str, str]) -> Iterator[Check]:
     """Tell which clients start this server, by the user's own files and those of the current directory."""
     known = False
     for client in clients.CLIENTS:
-        for place in _places(client, environ):
+        try:
+            places = _places(client, environ)
+        except NoHome as failure:
+            yield failed("clients", failure)
+            return
+        for place in places:
             try:
                 servers = client_files.servers(client, place.file)
             except QkMcpError as failure:
-                if _mentions(place.file):
+                if _may_mention(place.file):
                     yield Check(client.title, "wrong", f"{failure.what}\n{failure.why}", failure.hint)
                 continue
             for name, entry in servers.items():
@@ -69,14 +73,14 @@ def _places(client: Client, environ: Mapping[str, str]) -> list[_Place]:
     here = current_directory()
     if client.project_file and here and here / client.project_file != own:
         places.append(_Place(client, here / client.project_file, here))
-    return [place for place in places if place.file.exists()]
+    return [place for place in places if present(place.file)]
 
 
-def _mentions(file: Path) -> bool:
+def _may_mention(file: Path) -> bool:
     try:
         data = file.read_bytes()
     except OSError:
-        return False
+        return True
     return b"qk_mcp" in data or b"qk-mcp" in data
 
 
@@ -90,17 +94,40 @@ def _check(
         return Check(title, "note", f"{what} is switched off", f"switch it on in {title}")
     if shutil.which(launch[0], path=environ.get("PATH")) is None:
         return Check(title, "wrong", f"{what}: its command does not exist: {launch[0]}", repair)
-    version, fault = _version(*_python_part(launch))
-    if fault:
-        return Check(title, "wrong", f"{what}: {fault}", repair)
     if fault := _missing(launch, place.base, environ):
         return Check(title, "wrong", f"{what}: {fault}", place.by_hand())
+    hello = _greet(tuple(launch), place.base, tuple(_variables(entry).items()))
+    if isinstance(hello, str):
+        return Check(title, "wrong", f"{what} does not start: {hello}\n{shlex.join(launch)}", repair)
+    if hello.name != "qk-mcp":
+        return Check(title, "wrong", f"{what} starts another server, {hello.name}\n{shlex.join(launch)}", repair)
     if not Path(launch[0]).is_absolute():
         doubt = f"{launch[0]} is looked for on PATH, which a graphical client may not have"
         return Check(title, "note", f"{what}: {doubt}", repair)
-    if version != __version__:
-        return Check(title, "note", f"{what} starts qk-mcp {version}, not {__version__}", repair)
+    if hello.version != __version__:
+        return Check(title, "note", f"{what} starts qk-mcp {hello.version}, not {__version__}", repair)
     return Check(title, "ok", f"{what}\n{shlex.join(launch)}")
+
+
+def _variables(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return what an entry adds to the environment of its server, under whatever key its client has for it."""
+    found: dict[str, str] = {}
+    for key in ("env", "envs", "environment"):
+        if isinstance(table := entry.get(key), Mapping):
+            found |= {str(name): value for name, value in table.items() if isinstance(value, str)}
+    return found
+
+
+@cache
+def _greet(launch: tuple[str, ...], base: Path | None, variables: tuple[tuple[str, str], ...]) -> Hello | str:
+    """Return what the server says that a command starts, or why it says nothing."""
+    away = Path("/")  # from the current directory: a checkout there must not lend it the package
+    try:
+        return greet(launch, cwd=base or away, environ=os.environ | dict(variables))
+    except ServerFailed as failure:
+        lines = failure.why.strip().splitlines()
+        errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+        return ": ".join([failure.fault, *(errors or lines)[-1:]])
 
 
 def _missing(launch: Sequence[str], base: Path | None, environ: Mapping[str, str]) -> str:
@@ -114,33 +141,3 @@ def _missing(launch: Sequence[str], base: Path | None, environ: Mapping[str, str
         except QkMcpError as failure:
             return failure.what
     return ""
-
-
-def _python_part(launch: Sequence[str]) -> Sequence[str]:
-    """Return `python -m qk_mcp` without what follows, or nothing when it is started otherwise."""
-    return launch[: launch.index("qk_mcp") + 1] if "qk_mcp" in launch else ()
-
-
-@cache
-def _version(*command: str) -> tuple[str, str]:
-    """Return the version that a command tells of itself, and why it tells none."""
-    if not command:
-        return __version__, ""
-    try:
-        done = subprocess.run(
-            [*command, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            cwd="/",  # a checkout in the current directory must not lend it the package
-            timeout=_PATIENCE,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return "", f"{command[0]} did not tell its version within {_PATIENCE:g} s"
-    except OSError as error:
-        return "", f"{command[0]} cannot be started: {error.strerror}"
-    said = (done.stdout or done.stderr).decode(errors="replace").strip().splitlines()
-    last = said[-1] if said else f"exit code {done.returncode}"
-    if done.returncode:
-        return "", f"{command[0]} has no working qk-mcp: {last}"
-    return last.removeprefix("qk-mcp "), ""

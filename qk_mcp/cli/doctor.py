@@ -17,7 +17,7 @@ from qk_mcp.cli.checks import Check
 from qk_mcp.cli.client_checks import check_clients
 from qk_mcp.cli.options import ConfigOption, DescribeTimeoutOption, ProjectOption, check_seconds
 from qk_mcp.cli.voice import paint
-from qk_mcp.config import user_config_path
+from qk_mcp.config import present, user_config_path
 from qk_mcp.errors import NoConfig, QkMcpError, UsageError
 from qk_mcp.project import current_directory
 from qk_mcp.registry import Registry, build, config_path
@@ -98,7 +98,7 @@ def _own_config() -> Path | None:
         file = user_config_path()
     except NoConfig:
         return None
-    return file if os.path.lexists(file) else None
+    return file if present(file) else None
 
 
 def _block(check: Check) -> str:

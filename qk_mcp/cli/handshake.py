@@ -5,17 +5,18 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
 from qk_mcp.errors import ServerFailed
 
-__all__ = ["END_LIMIT", "START_LIMIT", "Handshake", "shake_hands"]
+__all__ = ["END_LIMIT", "Handshake", "Hello", "greet", "shake_hands"]
 
-START_LIMIT = 30.0
+_START_LIMIT = 30.0
 """Seconds until `initialize` must be answered: what the most patient clients allow."""
 
 _REVISION = "2025-11-25"
@@ -26,11 +27,20 @@ _TOLD = 2_000
 
 
 @dataclass(frozen=True, slots=True)
+class Hello:
+    """How a server answered `initialize`."""
+
+    name: str
+    version: str
+    seconds: float
+    """Since it was started."""
+
+
+@dataclass(frozen=True, slots=True)
 class Handshake:
     """What the server answered."""
 
-    seconds: float
-    """From its start until `initialize` was answered."""
+    hello: Hello
     tools: tuple[str, ...]
     entries: tuple[Mapping[str, Any], ...]
     """What `list_tasks` returned: an entry a project."""
@@ -38,30 +48,44 @@ class Handshake:
     """Seconds that it took to end."""
 
 
+def greet(command: Sequence[str], *, cwd: Path, environ: Mapping[str, str]) -> Hello:
+    """Start a server, which may be of any kind, initialize it, end it. Raises ServerFailed."""
+    with _conversation(command, cwd, environ) as (wire, _):
+        return _initialize(wire)
+
+
 def shake_hands(command: Sequence[str], patience: float) -> Handshake:
     """Start a server, ask it for its tools and its projects' tasks, end it.
 
     `patience` is how many seconds the listing may take. Raises ServerFailed.
     """
+    with _conversation(command) as (wire, server):
+        hello = _initialize(wire)
+        wire.say({"method": "notifications/initialized"})
+        tools = wire.ask("tools/list", _START_LIMIT)["tools"]
+        listing = wire.ask("tools/call", patience, name="list_tasks", arguments={})
+        if listing.get("isError"):
+            raise ServerFailed("list_tasks failed", str(listing["content"][0]["text"]))
+        names, entries = tuple(tool["name"] for tool in tools), tuple(listing["structuredContent"]["result"])
+        return Handshake(hello, names, entries, _end(server))
+
+
+@contextmanager
+def _conversation(
+    command: Sequence[str], cwd: Path | None = None, environ: Mapping[str, str] | None = None
+) -> Iterator[tuple["_Wire", subprocess.Popen[bytes]]]:
     with TemporaryFile() as errors:
         began = time.monotonic()
         try:
-            server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+            server = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=cwd, env=environ
+            )
         except OSError as error:
             raise ServerFailed(f"it could not be started: {error.strerror}", "") from None
         assert server.stdin
         assert server.stdout
-        wire = _Wire(server.stdin, server.stdout)
         try:
-            wire.ask("initialize", START_LIMIT, **_HELLO)
-            started = time.monotonic() - began
-            wire.say({"method": "notifications/initialized"})
-            tools = wire.ask("tools/list", START_LIMIT)["tools"]
-            listing = wire.ask("tools/call", patience, name="list_tasks", arguments={})
-            if listing.get("isError"):
-                raise ServerFailed("list_tasks failed", str(listing["content"][0]["text"]))
-            names, entries = tuple(tool["name"] for tool in tools), tuple(listing["structuredContent"]["result"])
-            return Handshake(started, names, entries, _end(server))
+            yield _Wire(server.stdin, server.stdout, began), server
         except (KeyError, IndexError, TypeError) as error:
             raise ServerFailed(f"its answer lacks {error}", "") from None
         except ServerFailed as failure:
@@ -71,6 +95,11 @@ def shake_hands(command: Sequence[str], patience: float) -> Handshake:
             raise ServerFailed(failure.fault, failure.why or said) from None
         finally:
             _end(server)
+
+
+def _initialize(wire: "_Wire") -> Hello:
+    info = wire.ask("initialize", _START_LIMIT, **_HELLO)["serverInfo"]
+    return Hello(str(info["name"]), str(info["version"]), time.monotonic() - wire.began)
 
 
 _HELLO = {
@@ -83,7 +112,9 @@ _HELLO = {
 class _Wire:
     """The client's ends of a server's pipes."""
 
-    def __init__(self, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+    def __init__(self, stdin: IO[bytes], stdout: IO[bytes], began: float) -> None:
+        self.began = began
+        """When the server was started, in seconds of the monotonic clock."""
         self._stdin = stdin
         self._stdout = stdout.fileno()
         self._received = bytearray()

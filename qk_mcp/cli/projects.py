@@ -11,7 +11,7 @@ from cyclopts import App, Group, Parameter
 from qk_mcp.cli.help import examples
 from qk_mcp.cli.options import ConfigOption
 from qk_mcp.cli.voice import note, paint, warn
-from qk_mcp.config import read, user_config_path
+from qk_mcp.config import present, read, user_config_path
 from qk_mcp.errors import QkMcpError, UsageError
 from qk_mcp.project import Project, current_directory, expand, fit_alias, locate, parse_declaration
 from qk_mcp.registry import config_path
@@ -99,7 +99,7 @@ def list_(
     """
     file = _file(config)
     named = config_path(config, os.environ, current_directory()) is not None
-    read_config = read(file, os.environ) if named or os.path.lexists(file) else None
+    read_config = read(file, os.environ) if named or present(file) else None
     for warning in read_config.warnings if read_config else ():
         warn(warning)
     entries = [_entry(project) for project in read_config.projects] if read_config else []

@@ -10,6 +10,7 @@ for it or is gone, however it went.
 
 What the supervisor says, a line each:
     child PID ADOPTING    ADOPTING is 1 when orphans of the tree come to the supervisor
+    began                 the child has loaded the project, and runs the task now
     exit CODE             the child ended; negative for a signal, as in `subprocess`
     left PID …            processes of the tree that outlive the child, if there are any
     alone                 nothing of the tree is left; the supervisor ends
@@ -19,6 +20,7 @@ anyway while the child lives; after its end it says that what is left may stay.
 """
 
 import os
+import signal
 import sys
 
 __all__ = ["main"]
@@ -28,19 +30,21 @@ def main(control: int, supervision: int) -> None:
     """Fork, supervise in the parent, and serve one request in the child."""
     os.set_inheritable(control, False)
     os.set_inheritable(supervision, False)
+    supervisor = os.getpid()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})  # until there is somebody to hear it
     child = os.fork()
     if child:
         os.close(control)
         _supervise(child, supervision)
     else:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(supervision)
         os.setsid()
-        _serve(control)
+        _serve(control, supervisor)
 
 
 def _supervise(child: int, supervision: int) -> None:
     import select
-    import signal
 
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):  # the task's pipes must close when the task closes them
@@ -59,6 +63,9 @@ def _supervise(child: int, supervision: int) -> None:
         except OSError:
             pass  # the server is gone, which the next read says too
 
+    # The child may have lost every descriptor while it loaded the project, but not its parent.
+    signal.signal(signal.SIGUSR1, lambda *_: tell("began"))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
     tell(f"child {child} {int(adopting)}")
     ended = stopping = False
     while True:
@@ -138,7 +145,6 @@ def _end_tree(child: int, tell, ended: bool) -> None:  # type: ignore[no-untyped
     Only direct children are killed: their pids cannot be taken by others, for
     nobody but us reaps them, and their own children then come to us.
     """
-    import signal
     import time
 
     deadline = time.monotonic() + 1
@@ -165,9 +171,8 @@ def _end_tree(child: int, tell, ended: bool) -> None:  # type: ignore[no-untyped
         time.sleep(0.002)
 
 
-def _serve(control: int) -> None:
+def _serve(control: int, supervisor: int) -> None:
     import importlib.util
-    import signal
 
     # Quickie's cleanup tasks run on KeyboardInterrupt; the server may have been started with SIGINT ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -181,7 +186,7 @@ def _serve(control: int) -> None:
     spec.loader.exec_module(package)
     from qk_mcp_guest import serving  # type: ignore[import-not-found]
 
-    serving.serve(control)
+    serving.serve(control, supervisor)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ it, so that nothing but a listed task can be reached and no argument is touched.
 """
 
 import os
+import signal
 import sys
 from typing import Any, NoReturn
 
@@ -13,11 +14,12 @@ from . import loading
 __all__ = ["run"]
 
 
-def run(request: "dict[str, Any]", control: int) -> NoReturn:
+def run(request: "dict[str, Any]", control: int, supervisor: int) -> NoReturn:
     """Find and run the task that `request` names, and leave with its exit code.
 
-    Says on `control` one of `started`, `unknown` (with near names) or `broken`
-    (with the failure), and closes it, so that the task holds nothing of ours.
+    Says on `control` what is in the way, `unknown` (with near names) or `broken` (with the
+    failure), and closes it, so that the task holds nothing of ours. When there is nothing,
+    the process `supervisor` is sent SIGUSR1.
     """
     if not sys.stdout.isatty():
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what is printed is seen while the task runs
@@ -31,7 +33,9 @@ def run(request: "dict[str, Any]", control: int) -> NoReturn:
     if task is None:
         _tell(control, {"event": "unknown", "near": tasks.near(name)})
         _leave(127)
-    _tell(control, {"event": "started"})
+    _close(control)
+    if os.getppid() == supervisor:
+        os.kill(supervisor, signal.SIGUSR1)
     sys.exit(_outcome(task, args))
 
 
@@ -42,9 +46,15 @@ def _tell(control: int, event: "dict[str, Any]") -> None:
     try:
         while data:
             data = data[os.write(control, data) :]
-        os.close(control)
     except OSError:
         pass  # the module closed every descriptor while it was imported
+
+
+def _close(control: int) -> None:
+    try:
+        os.close(control)
+    except OSError:
+        pass  # as above
 
 
 def _leave(code: int) -> NoReturn:

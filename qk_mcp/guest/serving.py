@@ -9,7 +9,7 @@ from . import leaving, loading
 __all__ = ["serve"]
 
 
-def serve(control: int) -> None:
+def serve(control: int, supervisor: int) -> None:
     """Import quickie, wait for a request line on `control`, do what it asks; end of file means that nothing is."""
     gc.disable()  # there is nothing to collect while modules are imported
     loading.warm_up()
@@ -27,7 +27,7 @@ def serve(control: int) -> None:
         os._exit(0)  # neither threads nor exit handlers of the project's module matter any more
     from . import running
 
-    running.run(request, control)
+    running.run(request, control, supervisor)
 
 
 def _read(control: int) -> "dict[str, Any] | None":

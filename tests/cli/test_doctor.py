@@ -259,7 +259,9 @@ def test_a_server_that_cannot_start(qk_mcp: CommandLine, tmp_path: Path) -> None
 
 
 def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> None:
-    other = _write_script(tmp_path / "other", "#!/bin/sh\necho qk-mcp 0.0.1\n")
+    hello = {"serverInfo": {"name": "qk-mcp", "version": "0.0.1"}}
+    answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": hello})
+    other = _write_script(tmp_path / "other", f"#!/bin/sh\nread hello; echo '{answer}'; read end\n")
     empty = _write_script(tmp_path / "empty", "#!/bin/sh\necho 'No module named qk_mcp' >&2\nexit 1\n")
     ours = [sys.executable, "-P", "-m", "qk_mcp", "serve"]
     entries = {
@@ -270,7 +272,11 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
         "moved": [*ours, "--project", "app:/moved/away"],
         "relative": [*ours, "--project", "app:app"],
         "config": [*ours, "--config", "/moved/config.toml"],
-        "bare": ["sh", "qk-mcp"],
+        "bare": ["sh", str(other), "qk-mcp"],
+        "bogus": [*ours, "--bogus"],
+        "quickies": [
+            str(_write_script(tmp_path / "bin" / "qk-mcp", QUICKIES.replace("/usr/bin/python3", sys.executable)))
+        ],
         "nowhere": ["qk-mcp", "serve"],
     }
     servers: dict[str, Any] = {name: {"command": words[0], "args": words[1:]} for name, words in entries.items()}
@@ -287,6 +293,7 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
             name, _, what = check["what"].partition(f" in {file}")
             found[name] = (check["status"], what, check["remedy"])
     correct = f"correct it in {file}"
+    unstarted = " does not start: it ended before initialize was answered"
     assert found == {
         "well": ("ok", f"\n{' '.join(ours)}", ""),
         "gone": (
@@ -296,7 +303,7 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
         ),
         "empty": (
             "wrong",
-            f": {empty} has no working qk-mcp: No module named qk_mcp",
+            f"{unstarted}: No module named qk_mcp\n{empty} -m qk_mcp serve",
             "qk-mcp install cursor --name empty --write --force",
         ),
         "older": (
@@ -311,6 +318,16 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
             "note",
             ": sh is looked for on PATH, which a graphical client may not have",
             "qk-mcp install cursor --name bare --write --force",
+        ),
+        "bogus": (
+            "wrong",
+            f"{unstarted}: qk-mcp serve has no option --bogus\n{' '.join(ours)} --bogus",
+            "qk-mcp install cursor --name bogus --write --force",
+        ),
+        "quickies": (
+            "wrong",
+            f" starts another server, quickie\n{tmp_path}/bin/qk-mcp",
+            "qk-mcp install cursor --name quickies --write --force",
         ),
         "nowhere": (
             "wrong",
@@ -334,7 +351,9 @@ def test_broken_files_of_clients_matter_only_if_they_are_ours(qk_mcp: CommandLin
     (qk_mcp.home / ".gemini" / "settings.json").write_text('{"mcpServers": ')
     (qk_mcp.home / ".codex").mkdir()
     (qk_mcp.home / ".codex" / "config.toml").write_text('[mcp_servers.x]\ncommand = "qk-mcp"\nbroken\n')
+    (qk_mcp.home / ".cursor").symlink_to(".cursor")  # it cannot be looked into
     doctor = Doctor(qk_mcp)
+    assert doctor.of("Cursor")["status"] == "wrong"
     assert doctor.of("Codex")["status"] == "wrong"
     assert "config.toml" in doctor.of("Codex")["what"]
     assert not [check for check in doctor.checks if check["check"] == "Gemini CLI"]

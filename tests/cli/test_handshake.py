@@ -23,7 +23,7 @@ def answer(result):
         request = json.loads(sys.stdin.readline())
     print(json.dumps({{"jsonrpc": "2.0", "id": request["id"], **result}}), flush=True)
 
-hello = {{"result": {{}}}}
+hello = {{"result": {{"serverInfo": {{"name": "mine", "version": "1"}}}}}}
 tools = {{"result": {{"tools": [{{"name": "list_tasks"}}]}}}}
 listing = {{"result": {{"structuredContent": {{"result": [{{"tasks": []}}]}}}}}}
 """
@@ -50,7 +50,8 @@ def test_a_server_that_answers(server: Callable[[str], list[str]]) -> None:
     found = shake_hands(server(body), 5)
     assert found.tools == ("list_tasks",)
     assert found.entries == ({"tasks": []},)
-    assert 0 < found.seconds < 10
+    assert (found.hello.name, found.hello.version) == ("mine", "1")
+    assert 0 < found.hello.seconds < 10
     assert found.end < 2
 
 

@@ -27,7 +27,9 @@ def describe(root: Path, python: Path | str = sys.executable, **environ: str) ->
     """Return a guest's report of the project at `root`."""
     with tempfile.TemporaryDirectory() as directory:
         result = Path(directory, "result")
-        done, _ = _ask({"do": "describe", "tasks": str(tasks_of(root)), "result": str(result)}, root, python, environ)
+        done, _, _ = _ask(
+            {"do": "describe", "tasks": str(tasks_of(root)), "result": str(result)}, root, python, environ
+        )
         if not result.exists():
             raise AssertionError(f"no report, exit {done.returncode}\n{done.stdout!r}\n{done.stderr!r}")
         report: dict[str, Any] = json.loads(result.read_text())
@@ -50,18 +52,21 @@ class Ran:
     stdout: str
     stderr: str
     event: Mapping[str, Any]
+    """What was in the way, if anything was."""
+    began: bool
 
 
 def run(root: Path, name: str, *args: str, python: Path | str = sys.executable, **environ: str) -> Ran:
     """Run one task of the project at `root`."""
     request = {"do": "run", "tasks": str(tasks_of(root)), "task": name, "args": list(args)}
-    done, said = _ask(request, root, python, environ)
-    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode(), json.loads(said or b"{}"))
+    done, said, began = _ask(request, root, python, environ)
+    event = json.loads(said or b"{}")
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode(), event, began)
 
 
 def _ask(
     request: Mapping[str, Any], root: Path, python: Path | str, environ: Mapping[str, str]
-) -> tuple[subprocess.CompletedProcess[bytes], bytes]:
+) -> tuple[subprocess.CompletedProcess[bytes], bytes, bool]:
     control, theirs = socket.socketpair()
     supervision, watched = socket.socketpair()
     with control, supervision:
@@ -79,5 +84,6 @@ def _ask(
         control.sendall(json.dumps({**request, "environ": {}}).encode() + b"\n")
         stdout, stderr = process.communicate(timeout=60)
         said = b"".join(iter(lambda: control.recv(1 << 16), b""))
-        exited = b"".join(iter(lambda: supervision.recv(1 << 16), b"")).decode().split("exit ")[1].split()[0]
-    return subprocess.CompletedProcess([], int(exited), stdout, stderr), said
+        lines = b"".join(iter(lambda: supervision.recv(1 << 16), b"")).decode().splitlines()
+    [exited] = [line.split()[1] for line in lines if line.startswith("exit ")]
+    return subprocess.CompletedProcess([], int(exited), stdout, stderr), said, "began" in lines

@@ -11,6 +11,7 @@ import stat
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,6 @@ def _edit(client: Client, path: Path, change: Callable[[str], str], by_hand: str
     if client.format == "yaml":
         raise ClientFileKept(client.title, path, "YAML is better edited by a person", by_hand)
     file = Path(os.path.realpath(path))  # a link stays a link
-    backup = path.with_name(f"{path.name}.qk-mcp-backup")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(file):
@@ -115,10 +115,9 @@ def _edit(client: Client, path: Path, change: Callable[[str], str], by_hand: str
             text = data.decode()
             mark, body = _BOM * text.startswith(_BOM), text.removeprefix(_BOM)
             new = (mark + change(body)).encode()
-            if exists:
-                replace(backup, data)
+            backup = _keep(path, data) if exists else None
             replace(file, new)
-            return backup if exists else None
+            return backup
     except (json_edit.CannotEdit, toml_edit.CannotSplice) as refusal:
         why = str(refusal) or "it is written in a way that only you should change"
         raise ClientFileKept(client.title, path, why, by_hand) from None
@@ -128,6 +127,18 @@ def _edit(client: Client, path: Path, change: Callable[[str], str], by_hand: str
         raise ClientFileKept(client.title, path, "the command is not UTF-8", by_hand) from None
     except OSError as error:
         raise ClientFileKept(client.title, path, error.strerror or str(error), by_hand) from None
+
+
+def _keep(path: Path, data: bytes) -> Path:
+    """Write what the file at `path` held beside it, over nothing else; return where."""
+    for number in count(1):
+        backup = path.with_name(f"{path.name}.qk-mcp-backup{f'-{number}' if number > 1 else ''}")
+        if not os.path.lexists(backup):
+            replace(backup, data)
+            break
+        if backup.is_file() and backup.read_bytes() == data:
+            break
+    return backup
 
 
 def _without(text: str, table: str, name: str) -> str:

@@ -92,9 +92,9 @@ def read_text(path: Path) -> str:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise ConfigUnreadable(
-            path, "There is no such file.", f"qk-mcp projects add NAME:PATH --config {path} makes it"
-        ) from None
+        made = f"qk-mcp projects add NAME:PATH --config {shlex.quote(str(path))} makes it"
+        by_hand = 'write it: {"projects": {"NAME": "PATH"}}'
+        raise ConfigUnreadable(path, "There is no such file.", by_hand if is_json(path) else made) from None
     except IsADirectoryError:
         raise ConfigUnreadable(path, "It is a directory.", "name the file itself") from None
     except (OSError, ValueError) as error:

@@ -287,7 +287,7 @@ class UnknownProject(QkMcpError):
         super().__init__(
             f"no project holds the path {name!r}" if path else f"no project is named {name!r}",
             f"Projects: {', '.join(known)}." if known else "There are no projects.",
-            f"did you mean {_either(map(repr, near))}?" if near else "" if known else _ADD_ONE,
+            f"did you mean {_either(map(repr, near))}?" if near else _NAME_ONE if known else _ADD_ONE,
         )
 
 
@@ -312,6 +312,7 @@ class ProjectNotNamed(QkMcpError):
         )
 
 
+_NAME_ONE = "pass one of these names"
 _ADD_ONE = "`qk-mcp projects add NAME:PATH` adds one"
 
 
@@ -333,7 +334,11 @@ class ConfigNotWritten(QkMcpError):
     """The config file could not be replaced; it is as it was."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"cannot write the config {path}", f"{why[0].upper()}{why[1:]}; it is as it was.")
+        super().__init__(
+            f"cannot write the config {path}",
+            f"{why[0].upper()}{why[1:]}; it is as it was.",
+            "see that you may write there, or name another file with --config",
+        )
 
 
 class EditRefused(QkMcpError):
@@ -389,9 +394,9 @@ class UnknownClient(UsageError):
         if near:
             hint = f"did you mean {_either(near)}?"
         elif name:
-            hint = "any other client can start the command that `qk-mcp install cursor` shows"
+            hint = "tell any other client by hand: what starts the server is shown by `qk-mcp install cursor`"
         else:
-            hint = "name one: qk-mcp install cursor"
+            hint = f"name one of them, as in: {known[0]}"
         what = f"no client is known as {name!r}" if name else "which client?"
         super().__init__(what, f"Clients: {', '.join(known)}.", hint)
 
@@ -414,7 +419,7 @@ class EntryMissing(QkMcpError):
         super().__init__(
             f"{title} has no server named {name!r}",
             f"Its servers stand in {file}.",
-            f"did you mean --name {_either(ours)}?" if ours else "",
+            f"did you mean --name {_either(ours)}?" if ours else "nothing is to be done: none of them is qk-mcp's",
         )
 
 

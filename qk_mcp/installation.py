@@ -110,8 +110,6 @@ def _program(path: Path) -> Path:
             raise Unusable(f"its Python is gone: {program} is a link to {os.readlink(program)}", dead=dead)
     else:
         raise Unusable("there is no Python in it" if path.is_dir() else "it does not exist")
-    if "py" not in program.name.lower():
-        raise Unusable("that is no Python, by its name")
     if program.parent.name == "shims":
         raise Unusable("it is a version manager's shim, which chooses a Python only when it is run")
     ours, theirs = _binary(os.path.realpath(sys.executable)), _binary(program)
@@ -119,6 +117,8 @@ def _program(path: Path) -> Path:
         raise Unusable(f"it is built for {theirs}, and this machine runs {ours}")
     if not os.access(program, os.X_OK):
         raise Unusable("it is neither an environment's directory nor a program")
+    if "py" not in program.name.lower():
+        raise Unusable("it is no Python, by its name")
     return program
 
 

@@ -211,6 +211,8 @@ def _remedy(
         directory, clear = location.root / ".venv", ""
         if os.path.lexists(directory):
             directory = location.tasks / ".venv" if location.tasks.is_dir() else location.root / "venv"
+    if os.name != "nt" and ":" in str(directory):
+        return "make an environment where no colon is in the path (venv refuses it); name it as `python` in your config"
     python = directory / ("Scripts" if os.name == "nt" else "bin") / "python"
     return (
         f"{quote(own or 'python3')} -m venv{clear} {quote(str(directory))}"

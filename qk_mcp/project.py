@@ -65,8 +65,10 @@ def parse_declaration(text: str, base: Path | None, environ: Mapping[str, str], 
     `base` is what a relative path starts from. Raises InvalidDeclaration, InvalidName and NoDirectory.
     """
     alias, colon, path = text.partition(":")
+    if not text:
+        raise InvalidDeclaration(text, "it is empty", "app:/path/to/it")
     if not colon:
-        raise InvalidDeclaration(text, "it has no colon", f"{fit_alias(Path(text).name)}:{text or '/path/to/it'}")
+        raise InvalidDeclaration(text, "it has no colon", f"{fit_alias(Path(text).name)}:{text}")
     if not path:
         raise InvalidDeclaration(text, "it has no path after the colon", f"{alias or 'app'}:/path/to/it")
     if path[0].isspace():

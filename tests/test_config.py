@@ -157,6 +157,7 @@ def test_what_is_not_a_toml_config_is_refused_with_the_place(tmp_path: Path, tex
         ('{"projects": null}', "projects must be a table, not null"),
         ('{"projects": {"a": null}}', "projects.a must be a path or a table, not null"),
         ("[" * 100_000, "recursion"),
+        ('{"projects": {"a": "/x", "b": "/y", "a": "/z"}}', "the key 'a' is there twice"),
     ],
 )
 def test_what_is_not_a_json_config_is_refused_with_the_place(tmp_path: Path, text: str, fault: str) -> None:

@@ -215,6 +215,10 @@ def _file(directory: Path) -> None:
     directory.chmod(0o644)
 
 
+def _other_program(directory: Path) -> None:
+    directory.symlink_to("/bin/ls")
+
+
 def _nothing(directory: Path) -> None:
     directory.symlink_to("/removed")
 
@@ -232,6 +236,7 @@ def _nothing(directory: Path) -> None:
         (_windows, "it is built for Windows, and this machine runs"),
         (_forbidden, "it is neither an environment's directory nor a program"),
         (_file, "it is neither an environment's directory nor a program"),
+        (_other_program, "it is no Python, by its name"),
         (_no_environment, "there is no Python in it"),
         (_nothing, "its Python is gone: "),
     ],

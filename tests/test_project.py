@@ -113,7 +113,7 @@ def test_a_declaration_is_split_at_its_first_colon_and_expanded(text: str, alias
     [
         ("/x/my-app", "my-app:/x/my-app"),
         ("app", "app:app"),
-        ("", "project:/path"),
+        ("", "app:/path"),
         ("app:", "app:/path"),
         (":", "app:/path"),
         ("a: /x", "a:/x"),

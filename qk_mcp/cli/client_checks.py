@@ -56,7 +56,7 @@ class _Place:
 
     def repair(self, name: str, launch: Sequence[str]) -> str:
         """Return what puts an entry right; it keeps its projects and config."""
-        if self.base:
+        if self.base or self.client.format == "yaml":
             return self.by_hand()
         words = ["qk-mcp", "install", self.client.name]
         words += [word for pair in pairwise(launch) if pair[0] in ("--project", "--config") for word in pair]

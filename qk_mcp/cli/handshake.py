@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,7 +79,13 @@ def _conversation(
         began = time.monotonic()
         try:
             server = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=cwd, env=environ
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=cwd,
+                env=environ,
+                start_new_session=True,  # so that what it starts can be ended with it
             )
         except OSError as error:
             raise ServerFailed(f"it could not be started: {error.strerror}", "") from None
@@ -164,12 +171,13 @@ def _end(server: subprocess.Popen[bytes]) -> float:
     assert server.stdin
     with suppress(OSError):
         server.stdin.close()
-    for insist in (server.terminate, server.kill):
+    for insist in (signal.SIGTERM, signal.SIGKILL):
         try:
             server.wait(END_LIMIT)
             break
         except subprocess.TimeoutExpired:
-            insist()
+            with suppress(ProcessLookupError, PermissionError):  # macOS has the second for what has just ended
+                os.killpg(server.pid, insist)
     server.wait()
     if server.stdout:
         server.stdout.close()

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import Parameter
@@ -32,7 +32,9 @@ __all__ = ["inspect"]
 _PAUSE = 0.5
 """Seconds between two looks at the files."""
 _IDLE_SHARE = 10
-"""How many times longer than the last look took the pause is at least: describing anew each time is work."""
+"""How many times longer than the last look the pause is where looking may mean describing anew: that is work."""
+_LONGEST_PAUSE = 5.0
+"""Seconds after which even that is worth it."""
 
 
 def inspect(
@@ -67,7 +69,9 @@ def inspect(
     if watch and as_json:
         raise UsageError("--watch and --json exclude each other", hint="run qk-mcp inspect --json when you need it")
     registry = registry_of(project, config)
-    view = _view(registry, name, task, filter)
+    options = [word for text in project or () for word in ("--project", text)]
+    options += ["--config", str(config)] if config else []
+    view = replace(_view(registry, name, task, filter), options=options)
     from qk_mcp.cli import interruption
 
     return interruption.run(
@@ -84,6 +88,8 @@ class _View:
     task: str | None
     pattern: str | None
     others: "Sequence[str] | None"
+    options: "Sequence[str]" = ()
+    """What the command line said of where projects are declared."""
 
 
 def _view(registry: "Registry", name: str | None, task: str | None, pattern: str | None) -> _View:
@@ -135,18 +141,21 @@ async def _watch(view: _View, seconds: float) -> NoReturn:
     catalogs, shown = Catalogs(os.environ, timeout=seconds), ""
     try:
         while True:
-            began = time.monotonic()
+            began, pause = time.monotonic(), _PAUSE
             sheet = Sheet()
             with sheet.console.capture() as drawn:
                 try:
-                    _draw(sheet, view, await _look(view, catalogs, quiet=bool(shown)))
+                    inspections = await _look(view, catalogs, quiet=bool(shown))
+                    if any(each.catalog is None or each.catalog.uncacheable for each in inspections):
+                        pause = max(_PAUSE, min(_LONGEST_PAUSE, _IDLE_SHARE * (time.monotonic() - began)))
+                    _draw(sheet, view, inspections)
                 except QkMcpError as failure:  # the task is gone, for now
                     sheet.line(str(failure))
             if drawn.get() != shown:
                 shown = drawn.get()
                 sheet.console.clear()
                 print(shown, end="", flush=True)
-            await anyio.sleep(max(_PAUSE, _IDLE_SHARE * (time.monotonic() - began)))
+            await anyio.sleep(pause)
     finally:
         with anyio.CancelScope(shield=True):
             await catalogs.close()
@@ -160,6 +169,6 @@ def _draw(sheet: "Sheet", view: _View, inspections: "Sequence[Inspected]") -> No
             sheet.line()
         default = inspected.project == view.default
         if view.task is not None and inspected.catalog is not None:
-            render_task.show(sheet, inspected)
+            render_task.show(sheet, inspected, view.options)
         else:
             render.project(sheet, inspected, default=default, pattern=view.pattern)

@@ -4,8 +4,10 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -162,7 +164,8 @@ def _show(to: Client, file: Path, name: str, launch: list[str]) -> None:
     if there is not None:
         warn(f"a server named {name!r} is there already: {_started(to, there)}")
     if to.format != "yaml":
-        _say("or let it be done", shlex.join(["qk-mcp", *sys.argv[1:], "--write", *["--force"] * (there is not None)]))
+        words = [word for word in sys.argv[1:] if word != "--force"]
+        _say("or let it be done", shlex.join(["qk-mcp", *words, "--write", *["--force"] * (there is not None)]))
     if to.own and shutil.which(to.own.program):
         _say("or run", shlex.join([to.own.program, *client_entries.words(to, to.own.add, name, launch)]))
     if to.name == "cursor":
@@ -200,21 +203,27 @@ def _run(program: str, words: Sequence[str], by_hand: str) -> None:
 
     command = shlex.join([Path(program).name, *words])
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             [program, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=_PATIENCE,
-            check=False,
+            start_new_session=True,  # so that what it starts can be ended with it
         )
-    except subprocess.TimeoutExpired:
-        raise ClientCommandFailed(command, f"did not end within {_PATIENCE:g} s", "", by_hand) from None
     except OSError as error:
         raise ClientCommandFailed(command, "could not be started", error.strerror or "", by_hand) from None
-    if done.returncode:
-        output = done.stdout.decode(errors="replace").strip()
-        raise ClientCommandFailed(command, f"failed with exit code {done.returncode}", output, by_hand)
+    with process:
+        try:
+            output, _ = process.communicate(timeout=_PATIENCE)
+        except BaseException as failure:
+            with suppress(ProcessLookupError, PermissionError):  # macOS has the second for what has just ended
+                os.killpg(process.pid, signal.SIGKILL)
+            if not isinstance(failure, subprocess.TimeoutExpired):
+                raise
+            raise ClientCommandFailed(command, f"did not end within {_PATIENCE:g} s", "", by_hand) from None
+    if process.returncode:
+        told = output.decode(errors="replace").strip()
+        raise ClientCommandFailed(command, f"failed with exit code {process.returncode}", told, by_hand)
     note(f"ran: {command}")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from qk_mcp.catalog import Argument, Task
@@ -53,9 +54,9 @@ def call(alias: str, task: Task) -> str:
     return json.dumps(wanted, ensure_ascii=False)
 
 
-def command_line(alias: str, task: Task) -> str:
-    """Return the same for a shell."""
-    return shlex.join(["qk-mcp", "run", alias, task.name, *_required(task)])
+def command_line(alias: str, task: Task, options: Sequence[str]) -> str:
+    """Return the same for a shell, with the options that say where the project is declared."""
+    return shlex.join(["qk-mcp", "run", *options, alias, task.name, *_required(task)])
 
 
 def _required(task: Task) -> list[str]:

@@ -48,4 +48,4 @@ def registry_of(declarations: Sequence[str] | None, config: Path | None) -> Regi
 def check_seconds(option: str, seconds: float) -> None:
     """Raise InvalidOption unless `seconds` is a time that can be waited for."""
     if not 0 < seconds < _LONGEST:
-        raise InvalidOption(option, f"it must be between 0 and {_LONGEST} seconds, not {seconds:g}")
+        raise InvalidOption(option, f"it must be more than 0 and less than {_LONGEST} seconds, not {seconds:g}")

@@ -106,7 +106,8 @@ def _name(row: str | Task, depth: int, root: Path) -> Text:
     if isinstance(row, str):
         return indent.append(row, "bold")
     namespace, colon, own = row.name.rpartition(":")
-    return indent.append(namespace + colon, "dim").append_text(linked(own, row.location, root, "cyan"))
+    name = indent.append(namespace + colon, "dim").append_text(linked(own, row.location, root, "cyan"))
+    return name.append("".join(f", {alias}" for alias in row.aliases if alias), "dim")
 
 
 def _about(task: Task, root: Path) -> tuple[Text, Text, Text]:

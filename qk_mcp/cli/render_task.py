@@ -1,7 +1,7 @@
 """How `inspect` shows one task: its arguments, what an agent gets, and a call to copy."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import cleandoc
 from typing import Any
 
@@ -27,8 +27,8 @@ _DEFAULT = 60
 """Characters of a default value."""
 
 
-def show(sheet: Sheet, inspected: Inspected) -> None:
-    """Show the only task of the project's catalogue."""
+def show(sheet: Sheet, inspected: Inspected, options: Sequence[str]) -> None:
+    """Show the only task of the project's catalogue; `options` say to a command line where the project is declared."""
     assert inspected.catalog is not None
     catalog, alias = inspected.catalog, inspected.project.alias
     (task,) = catalog.tasks
@@ -39,7 +39,7 @@ def show(sheet: Sheet, inspected: Inspected) -> None:
     sheet.line()
     facts = [
         ("usage", Text(task.usage.removeprefix(_USAGE).replace("\n" + " " * len(_USAGE), "\n"))),
-        ("aliases", Text(", ".join(task.aliases))),
+        ("aliases", Text(", ".join(filter(None, task.aliases)))),
         ("source", linked(task.location or "not known", task.location, catalog.root)),
         ("error", Text(task.error, "red")),
     ]
@@ -52,7 +52,7 @@ def show(sheet: Sheet, inspected: Inspected) -> None:
         sheet.line(JSONHighlighter()(Text(line)), indent=2)
     _section(sheet, "to run it")
     sheet.line(("run_task", "dim"), "  ", call(alias, task), indent=2)
-    sheet.line(("shell", "dim"), "     ", command_line(alias, task), indent=2)
+    sheet.line(("shell", "dim"), "     ", command_line(alias, task, options), indent=2)
 
 
 def _section(sheet: Sheet, title: str) -> None:

@@ -35,6 +35,7 @@ def run(
 
     A first word that is the name of a project, or a path in one that begins with . / or ~, is the project;
     any other is a task of the default project, the only one or the one that the current directory belongs to.
+    Standard input is passed on from a pipe or a file; a terminal's is not, for an agent has none.
 
     Parameters
     ----------

@@ -11,6 +11,7 @@ import pytest
 
 from qk_mcp.cli.handshake import shake_hands
 from qk_mcp.errors import ServerFailed
+from tests.support.processes import gone
 
 _SERVER = """
 import json, os, signal, sys, time
@@ -80,16 +81,19 @@ def test_a_server_that_does_not(server: Callable[[str], list[str]], body: str, f
 
 def test_a_server_that_will_not_end_is_killed(server: Callable[[str], list[str]], tmp_path: Path) -> None:
     body = """
+        import subprocess
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        open(sys.argv[1], "w").write(str(subprocess.Popen(["sleep", "300"]).pid))
         answer(hello); answer(tools); answer(listing)
         while True:
             time.sleep(1)
     """
     began = time.monotonic()
-    assert shake_hands(server(body), 5).end > 2
+    assert shake_hands([*server(body), str(tmp_path / "child")], 5).end > 2
     assert time.monotonic() - began < 15
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+    gone(int((tmp_path / "child").read_text()))
 
 
 def test_a_command_that_does_not_exist() -> None:

@@ -78,7 +78,7 @@ def test_in_a_pipe_each_task_is_one_line(qk_mcp: CommandLine, root: Path) -> Non
         0,
         _facts(root, "3; remembered until a file changes")
         + f"""
-  build       {"[--fast] [--jobs JOBS] debug|release":44}  Build the program for one target.  _qk/__init__.py:4
+  build, b    {"[--fast] [--jobs JOBS] debug|release":44}  Build the program for one target.  _qk/__init__.py:4
   db:migrate  {long}  Migrate the database.              _qk/db.py:3
   test        {"[EXTRA...]":44}  Run the tests.                     _qk/__init__.py:16
 """,
@@ -97,7 +97,7 @@ def test_a_narrow_terminal_breaks_lines_between_words(qk_mcp: CommandLine, width
         shown
         == {
             60: [
-                "  build       Build the program for one target.",
+                "  build, b    Build the program for one target.",
                 "              [--fast] [--jobs JOBS] debug|release",
                 "  db:migrate  Migrate the database.",
                 "              --to TO [--pair PAIR PAIR] [--maybe [MAYBE]]",
@@ -106,7 +106,7 @@ def test_a_narrow_terminal_breaks_lines_between_words(qk_mcp: CommandLine, width
                 "              [EXTRA...]",
             ],
             80: [
-                "  build       Build the program for one target.",
+                "  build, b    Build the program for one target.",
                 "              [--fast] [--jobs JOBS] debug|release",
                 "  db:migrate  Migrate the database.",
                 "              --to TO [--pair PAIR PAIR] [--maybe [MAYBE]] [--level LEVEL]",
@@ -115,7 +115,7 @@ def test_a_narrow_terminal_breaks_lines_between_words(qk_mcp: CommandLine, width
                 "              [EXTRA...]",
             ],
             160: [
-                f"  build       {'[--fast] [--jobs JOBS] debug|release':44}  {about}  _qk/__init__.py:4",
+                f"  build, b    {'[--fast] [--jobs JOBS] debug|release':44}  {about}  _qk/__init__.py:4",
                 f"  db:migrate  --to TO [--pair PAIR PAIR] [--maybe [MAYBE]]  {other}  _qk/db.py:3",
                 "              [--level LEVEL] [NAMES...]",
                 f"  test        {'[EXTRA...]':44}  {'Run the tests.':33}  _qk/__init__.py:16",
@@ -188,6 +188,13 @@ arguments
     )
 
 
+def test_the_line_to_copy_holds_the_options(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+    options = ["--project", f"my app:{project(FILES)}"]
+    line = qk_mcp("inspect", *options, "my app", "test").stdout.splitlines()[-1]
+    assert line == f"  shell     qk-mcp run --project 'my app:{project(FILES)}' 'my app' test"
+    assert qk_mcp(*shlex.split(line)[2:]).code == 0
+
+
 @pytest.mark.usefixtures("root")
 def test_the_call_to_copy_can_be_run(qk_mcp: CommandLine) -> None:
     shown = qk_mcp("inspect", "demo", "db:migrate").stdout.splitlines()
@@ -237,7 +244,7 @@ def test_a_filter_is_that_of_list_tasks(qk_mcp: CommandLine, root: Path, pattern
     count = f"{len(names) or 'none'} matching '{pattern}'; remembered until a file changes"
     assert outcome.code == 0
     assert outcome.stdout.startswith(_facts(root, count))
-    assert [line.split()[0] for line in outcome.stdout.splitlines()[6:]] == names
+    assert [line.split()[0].rstrip(",") for line in outcome.stdout.splitlines()[6:]] == names
 
 
 # Many tasks, many projects
@@ -310,7 +317,10 @@ WRONG = {
     "/nowhere": (1, "no project holds the path '/nowhere'", "Projects: demo."),
     "demo build --filter x": (2, "a task and --filter exclude each other", "leave out one of them"),
     "--watch --json": (2, "--watch and --json exclude each other", "hint: "),
-    "--describe-timeout -1": (2, "option --describe-timeout: it must be between 0 and 86400 seconds, not -1"),
+    "--describe-timeout -1": (
+        2,
+        "option --describe-timeout: it must be more than 0 and less than 86400 seconds, not -1",
+    ),
     "--fliter x": (2, "qk-mcp inspect has no option --fliter", "did you mean --filter?"),
     "demo build more": (2, "qk-mcp inspect does not take 'more'"),
     "--config /nowhere": (1, "cannot read the config /nowhere"),
@@ -384,7 +394,8 @@ def test_watching_shows_each_change(qk_mcp: CommandLine, root: Path) -> None:
         return text.encode() in shown
 
     module = root / "_qk" / "__init__.py"
-    source = module.read_text()
+    source = module.read_text() + "import time\ntime.sleep(1)\n"  # which must not make the next look late
+    module.write_text(source)
     until(lambda: shows("Build the program for one target."))
     module.write_text(source.replace("Build the program", "Build another thing"))
     until(lambda: shows("Build another thing for one target."))

@@ -228,6 +228,18 @@ def test_everything_else_stays_byte_for_byte(qk_mcp: CommandLine) -> None:
         assert sorted(path.name for path in file.parent.iterdir()) == ["mcp.json", "mcp.json.qk-mcp-backup"]
         assert qk_mcp("uninstall", "cursor").code == 0
         assert file.read_bytes() == text.encode()
+        for each in file.parent.glob("*.qk-mcp-backup*"):
+            each.unlink()
+
+
+def test_no_backup_is_written_over_another(qk_mcp: CommandLine) -> None:
+    file = qk_mcp.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(_CURSOR)
+    for command in (["install", "cursor", "--write"], ["uninstall", "cursor"], ["install", "cursor", "--write"]):
+        assert qk_mcp(*command).code == 0
+    kept = {path.name: path.read_text() for path in file.parent.glob("*.qk-mcp-backup*")}
+    assert kept == {"mcp.json.qk-mcp-backup": _CURSOR, "mcp.json.qk-mcp-backup-2": file.read_text()}
 
 
 def test_a_toml_file_keeps_its_comments(qk_mcp: CommandLine) -> None:

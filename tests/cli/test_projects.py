@@ -69,7 +69,7 @@ def test_a_path_without_tasks_is_not_added(qk_mcp: CommandLine, app: Path) -> No
 
 @pytest.mark.parametrize(
     ("declaration", "why"),
-    [("", "no colon"), (":/x", "it is empty"), ("a:", "no path after the colon"), ("a b :/x", "a blank at an end")],
+    [("", "it is empty"), (":/x", "it is empty"), ("a:", "no path after the colon"), ("a b :/x", "a blank at an end")],
 )
 def test_what_is_no_declaration_is_wrong_usage(qk_mcp: CommandLine, declaration: str, why: str) -> None:
     outcome = qk_mcp("projects", "add", declaration)
@@ -178,6 +178,18 @@ def test_an_empty_list_says_how_to_add_a_project(qk_mcp: CommandLine) -> None:
     assert "qk-mcp projects add NAME:PATH" in outcome.stderr
     assert qk_mcp("projects", "list", "--json") == Outcome(0, "[]\n", "")
     assert not qk_mcp.config.exists()
+
+
+def test_a_config_that_cannot_be_looked_at_is_not_none(qk_mcp: CommandLine) -> None:
+    qk_mcp.config.parent.parent.mkdir(exist_ok=True)
+    qk_mcp.config.parent.symlink_to(
+        qk_mcp.config.parent.name
+    )  # like a directory that may not be searched, also to root
+    for command in (["projects", "list"], ["inspect"], ["serve"], ["run", "greet"]):
+        outcome = qk_mcp(*command)
+        assert (outcome.code, outcome.stdout) == (1, "")
+        assert f"error: cannot read the config {qk_mcp.config}\n  Too many levels of symbolic links." in outcome.stderr
+    assert "cannot read the config" in qk_mcp("doctor").stdout
 
 
 def test_a_broken_config_is_told_with_its_faults(qk_mcp: CommandLine) -> None:

@@ -62,7 +62,6 @@ def _linked_directory(directory: Path) -> None:
 
 
 def _virtualenv(directory: Path) -> None:
-    pytest.importorskip("virtualenv", reason="virtualenv is not installed")
     subprocess.run(
         [sys.executable, "-m", "virtualenv", "-q", "--no-download", "--no-seed", directory], check=True, timeout=60
     )

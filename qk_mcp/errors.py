@@ -53,6 +53,10 @@ __all__ = [
 ]
 
 
+_LONGEST = 1_000
+"""Characters of what failed; names and values in it can be of any length."""
+
+
 class QkMcpError(Exception):
     """A failure with a cause and a remedy, in plain text.
 
@@ -63,6 +67,8 @@ class QkMcpError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, what: str, why: str = "", hint: str = "", details: str = "") -> None:
+        if len(what) > _LONGEST:  # it repeats something without end
+            what = f"{what[: _LONGEST // 2]} … {what[-_LONGEST // 4 :]}"
         super().__init__(what, why, hint, details)
         self.what = what
         self.why = why
@@ -149,34 +155,27 @@ class TaskNotNamed(UsageError):
 class RunTimedOut(QkMcpError):
     """A task ran longer than it was allowed to, or was not even reached; `began` tells which."""
 
-    def __init__(self, task: str, timeout: float, stdout: str, stderr: str, *, began: bool) -> None:
+    def __init__(self, task: str, timeout: float, output: str, *, began: bool) -> None:
         super().__init__(
             f"task {task!r} ran longer than its timeout of {timeout:g} s; it was stopped with all it had started"
             if began
             else f"task {task!r} was not reached within its timeout of {timeout:g} s: its project was still loading",
             hint="pass a larger `timeout` if it needs longer",
-            details=_output_so_far(stdout, stderr),
+            details=output,
         )
 
 
 class RunLost(QkMcpError):
     """Nobody saw how a task ended; `began` tells whether it was known to have begun."""
 
-    def __init__(self, task: str, stdout: str, stderr: str, *, began: bool) -> None:
+    def __init__(self, task: str, output: str, *, began: bool) -> None:
         self.began = began
         super().__init__(
             f"the run of task {task!r} was lost: the process that watched it was killed",
             "All that the task had started was stopped; its exit code is not known.",
             "see whether the machine ran out of memory, then run the task again",
-            details=_output_so_far(stdout, stderr),
+            details=output,
         )
-
-
-def _output_so_far(stdout: str, stderr: str) -> str:
-    parts = [
-        f"--- {name} so far ---\n{text.rstrip()}" for name, text in (("stdout", stdout), ("stderr", stderr)) if text
-    ]
-    return "\n".join(parts) or "It had printed nothing."
 
 
 class GuestFailed(QkMcpError):

@@ -79,8 +79,12 @@ def _truncated(stream: Captured) -> dict[str, Any]:
     return told | ({"error": stream.file_error} if stream.file_error else {})
 
 
-async def run(guest: Guest, request: Request, observe: Observer | None = None, sink: Sink | None = None) -> Run:
+async def run(
+    guest: Guest, request: Request, observe: Observer | None = None, sink: Sink | None = None, *, waited: float = 0.0
+) -> Run:
     """Run a task in `guest`, which is used up by it, and return how it ended.
+
+    `waited` is how many seconds of its timeout are over already.
 
     Whatever ends this coroutine early ends the task's whole process tree, and so
     does a task that never began; one that ends by itself leaves its children alone. Raises `UnknownTask`,
@@ -93,10 +97,10 @@ async def run(guest: Guest, request: Request, observe: Observer | None = None, s
     ]
     feeder = _Feeder(guest.stdin, request.stdin)
     said: dict[str, Any] | None = None
-    by_itself = False
+    by_itself = answered = False
     left: tuple[LeftRunning, ...] = ()
     try:
-        with anyio.move_on_after(request.timeout) as limit:
+        with anyio.move_on_after(None if request.timeout is None else max(0.0, request.timeout - waited)) as limit:
             await guest.ask(
                 {"do": "run", "tasks": str(guest.plan.location.tasks), "task": request.task, "args": [*request.args]}
             )
@@ -105,6 +109,7 @@ async def run(guest: Guest, request: Request, observe: Observer | None = None, s
             if guest.exit_code is not None and guest.began:
                 left = await left_running(guest)
                 by_itself = True
+        answered = True
     finally:
         with anyio.CancelScope(shield=True):
             if not by_itself:
@@ -112,7 +117,7 @@ async def run(guest: Guest, request: Request, observe: Observer | None = None, s
             feeder.close()
             held = [reader.stop() for reader in readers]
             drain([descriptor for descriptor in held if descriptor is not None], keep=by_itself)
-            stdout, stderr = (reader.finish() for reader in readers)
+            stdout, stderr = (reader.finish(keep=answered) for reader in readers)
             await guest.release()
     match said:
         case {"event": "unknown", "near": [*near]}:
@@ -120,12 +125,25 @@ async def run(guest: Guest, request: Request, observe: Observer | None = None, s
         case {"event": "broken", "error": dict(report)}:
             raise broken(guest.plan, report)
     if limit.cancelled_caught and request.timeout is not None:
-        raise RunTimedOut(request.task, request.timeout, stdout.text, stderr.text, began=guest.began)
+        raise RunTimedOut(request.task, request.timeout, _so_far(stdout, stderr), began=guest.began)
+    if guest.leader is None and guest.process.returncode is not None:
+        raise died(guest.plan, guest.process.returncode, stdout.text + stderr.text)
     if guest.exit_code is None:
-        raise RunLost(request.task, stdout.text, stderr.text, began=guest.began)
+        raise RunLost(request.task, _so_far(stdout, stderr), began=guest.began)
     if not guest.began:
         raise died(guest.plan, guest.exit_code, stdout.text + stderr.text)
     return Run(guest.exit_code, stdout, stderr, left, time.monotonic() - began)
+
+
+def _so_far(stdout: Captured, stderr: Captured) -> str:
+    """Return what a run had printed when it was stopped, and where the whole of it lies."""
+    parts = []
+    for name, stream in (("stdout", stdout), ("stderr", stderr)):
+        if stream.text:
+            parts.append(f"--- {name} so far ---\n{stream.text.rstrip()}")
+        if stream.file is not None:
+            parts.append(f"--- every byte of {name}: {stream.file} ---")
+    return "\n".join(parts) or "It had printed nothing."
 
 
 class _Reader:
@@ -155,9 +173,9 @@ class _Reader:
         self._loop.remove_reader(self._descriptor)
         return self._descriptor
 
-    def finish(self) -> Captured:
-        """Return the whole of the stream, once it is stopped."""
-        text, captured = self._capture.finish()
+    def finish(self, *, keep: bool) -> Captured:
+        """Return the whole of the stream, once it is stopped; `keep` allows a file for it."""
+        text, captured = self._capture.finish(keep=keep)
         if self._observe is not None:
             self._observe(self._stream, text, "")
         return captured

@@ -3,11 +3,14 @@
 One guest at a time, for two cores are soon busy; the imports go on meanwhile.
 """
 
+import os
 import shutil
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +19,14 @@ from qk_mcp.errors import GuestFailed, QkMcpError
 from qk_mcp.launcher import Guest, Plan
 from qk_mcp.project import Project
 
-__all__ = ["Asked", "HeadStart", "ask", "forget_all"]
+__all__ = ["Asked", "HeadStart", "ask", "forget_all", "forget_old"]
 
 _PATIENCE = 10.0
 """Seconds after which the next project's turn comes though the last is not done."""
+
+_PREFIX = "qk-mcp-report-"
+_OLD = 3600.0
+"""Seconds after which nobody awaits a report any more: the process that did was killed."""
 
 _directories: set[Path] = set()
 """Those of all reports that are awaited."""
@@ -41,7 +48,7 @@ class Asked:
 def ask(plan: Plan) -> Asked:
     """Start a guest and ask it to describe the plan's project. Raises `GuestFailed`."""
     try:
-        result = Path(tempfile.mkdtemp(prefix="qk-mcp-"), "result.json")
+        result = Path(tempfile.mkdtemp(prefix=_PREFIX), "result.json")
     except OSError as error:
         raise GuestFailed(plan.project.alias, str(plan.interpreter.python), error) from error
     _directories.add(result.parent)
@@ -59,6 +66,16 @@ def forget_all() -> None:
     """Remove every report's file, for the process is about to end; its guests end with it."""
     for directory in list(_directories):
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def forget_old() -> None:
+    """Remove the reports that earlier processes of this user had no time to remove."""
+    with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            if entry.name.startswith(_PREFIX):
+                status = entry.stat(follow_symlinks=False)
+                if status.st_uid == os.getuid() and time.time() - status.st_mtime > _OLD:
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 class HeadStart:

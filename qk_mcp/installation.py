@@ -80,7 +80,8 @@ def examine(path: Path, environ: Mapping[str, str]) -> Installation:
             if found := _quickie(site, set()):
                 version = f"{name[2]}.{name[3]}" if name else ""
                 binary = layout.real.stat()
-                stamp = (binary.st_ino, binary.st_mtime_ns, site.stat().st_mtime_ns)
+                settings = 0 if layout.settings is None else (layout.prefix / "pyvenv.cfg").stat().st_mtime_ns
+                stamp = (binary.st_ino, binary.st_mtime_ns, site.stat().st_mtime_ns, settings)
                 return Installation(layout.python, layout.prefix, version, found, stamp)
     except (OSError, ValueError) as error:
         raise Unusable(f"it cannot be read: {getattr(error, 'strerror', None) or error}") from None

@@ -15,15 +15,17 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
+from weakref import WeakSet
 
 from qk_mcp.environment import MARK, environment
 from qk_mcp.errors import GuestFailed
 from qk_mcp.interpreter import Interpreter, find
 from qk_mcp.project import Location, Project, locate
 
-__all__ = ["Guest", "Plan", "launch", "plan", "start"]
+__all__ = ["Guest", "Plan", "end_starts", "launch", "plan", "start"]
 
 _MAIN = Path(__file__).parent / "guest" / "__main__.py"
 _LATE = ("PYTHONUNBUFFERED",)
@@ -47,9 +49,10 @@ class Plan:
 class Guest:
     """A started guest; an event loop hears of it once `listen` was called there.
 
-    `ended` is set once the task's process has ended, `alone` once nothing of its
-    tree is left, `gone` once the supervisor has ended; the later ones imply the
-    earlier. `exit_code` is None when nobody saw the end.
+    `settled` is set once its task has begun or cannot begin any more, `ended` once
+    the task's process has ended, `alone` once nothing of its tree is left, `gone`
+    once the supervisor has ended; the later ones imply the earlier. `exit_code` is
+    None when nobody saw the end.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Guest:
         self.leader: int | None = None
         self.adopting = False
         self.began = False
+        self.settled = asyncio.Event()
         self.exit_code: int | None = None
         self.left: tuple[int, ...] = ()
         self.ended = asyncio.Event()
@@ -119,7 +123,9 @@ class Guest:
         return said if isinstance(said, dict) else None
 
     def announce_stop(self) -> None:
-        """Have the supervisor end the whole tree should this process die from now on."""
+        """Have no task begin from now on, and the supervisor end the whole tree should this process die."""
+        with suppress(OSError):  # it was closed by the guest
+            self._control.shutdown(socket.SHUT_RDWR)
         self._tell_supervisor(b"s")
 
     def end_tree(self) -> None:
@@ -127,6 +133,17 @@ class Guest:
         with suppress(OSError):
             self.process.send_signal(signal.SIGCONT)  # a task may have stopped it
         self._tell_supervisor(b"k")
+        self.end_start()
+
+    def end_start(self) -> None:
+        """Kill Python if it is still starting, so that there is no supervisor yet to hear anything."""
+        with suppress(OSError):
+            said = self._supervision.recv(1, socket.MSG_PEEK)
+            if said:
+                return
+        if self.leader is None and self.process.poll() is None:
+            with suppress(OSError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def _tell_supervisor(self, word: bytes) -> None:
         try:
@@ -167,6 +184,7 @@ class Guest:
                     self.leader, self.adopting = int(values[0]), values[1] == "1"
                 case "began":
                     self.began = True
+                    self.settled.set()
                 case "exit":
                     self.exit_code = int(values[0])
                     self._end()
@@ -183,8 +201,13 @@ class Guest:
 
     def _end(self) -> None:
         self.ended.set()
+        self.settled.set()
         with suppress(OSError):  # it was closed by the guest
             self._control.shutdown(socket.SHUT_RD)  # what the task forked may hold the other end open
+
+
+_guests: "WeakSet[Guest]" = WeakSet()
+"""All that were started."""
 
 
 def plan(project: Project, environ: Mapping[str, str]) -> Plan:
@@ -214,15 +237,19 @@ def start(plan: Plan, stdin: int | None = None) -> Guest:
     mark = MARK + secrets.token_hex(8)
     variables = {name: value for name, value in plan.variables.items() if name not in _LATE}
     ours, theirs = [], []
+    pipes: list[tuple[int, int]] = []
     try:
         for _ in range(2):
             here, there = socket.socketpair()
             here.setblocking(False)
             ours.append(here)
             theirs.append(there)
-        pipes = [os.pipe() for _ in range(3)]
+        for _ in range(3):
+            pipes.append(os.pipe())
     except OSError as error:
         _close(ours + theirs)
+        for descriptor in chain(*pipes):
+            os.close(descriptor)
         raise GuestFailed(alias, str(interpreter.python), error) from error
     reads, writes = [pair[0] for pair in pipes], [pair[1] for pair in pipes]
     outer = (writes[0], reads[1], reads[2])
@@ -250,7 +277,15 @@ def start(plan: Plan, stdin: int | None = None) -> Guest:
         _close(theirs)
         for descriptor in inner:
             os.close(descriptor)
-    return Guest(process, mark, plan, ours[0], ours[1], outer)
+    guest = Guest(process, mark, plan, ours[0], ours[1], outer)
+    _guests.add(guest)
+    return guest
+
+
+def end_starts() -> None:
+    """Kill every Python that is still starting: once this process has ended, nobody would."""
+    for guest in list(_guests):
+        guest.end_start()
 
 
 def _close(sockets: list[socket.socket]) -> None:

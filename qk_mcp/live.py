@@ -67,6 +67,7 @@ class _Feed:
         self._skipped = 0
         self._open: dict[Stream, str] = {"stdout": "", "stderr": ""}
         self._shown: dict[Stream, str] = {"stdout": "", "stderr": ""}
+        self._latest: Stream = "stdout"
         self._last_line = ""
         self._wake = anyio.Event()
         self._ending = anyio.Event()
@@ -74,6 +75,7 @@ class _Feed:
 
     def observe(self, stream: Stream, text: str, open_line: str) -> None:
         self._open[stream] = open_line
+        self._latest = stream
         if text:
             self._last_line = text[-_LAST_LINE * 2 :].rstrip().rpartition("\n")[2] or self._last_line
             shown, self._shown[stream] = self._shown[stream], ""
@@ -88,6 +90,7 @@ class _Feed:
         self._wake.set()
 
     async def send(self) -> None:
+        shown = time.monotonic()
         while True:
             await self._wake.wait()
             with anyio.move_on_after(_GATHER):
@@ -99,9 +102,10 @@ class _Feed:
                 return
             with anyio.move_on_after(_QUIET) as quiet:
                 await self._wake.wait()
-            if quiet.cancelled_caught:
+            if quiet.cancelled_caught or time.monotonic() - shown > _TICK:  # a bar that is redrawn is never quiet
                 self._take_open_lines()
                 await self._send_pending()
+                shown = time.monotonic()
 
     async def flush(self) -> None:
         self._ending.set()
@@ -113,7 +117,8 @@ class _Feed:
             await anyio.sleep(_TICK)
             self.ticked = time.monotonic()
             seconds = self.ticked - self._began
-            await self._client.progress(seconds, self._last_line or f"no output yet after {seconds:.0f} s")
+            last = redraw(self._open[self._latest])[-_LAST_LINE:] or self._last_line
+            await self._client.progress(seconds, last or f"no output yet after {seconds:.0f} s")
             self.ticked = time.monotonic()
 
     async def _send_pending(self) -> None:

@@ -66,8 +66,11 @@ class Capture:
         self._spool.write(data)
         return self._commit(self._clean(self._decode(data)))
 
-    def finish(self) -> tuple[str, Captured]:
-        """End the stream; return the rest of its text, and the whole as it is answered."""
+    def finish(self, *, keep: bool = True) -> tuple[str, Captured]:
+        """End the stream; return the rest of its text, and the whole as it is answered.
+
+        Without `keep` no file is left that holds everything.
+        """
         text = self._clean(self._decode(b"", final=True))
         held, self._held = self._held, ""
         text += self._redraw(self.open_line + _INNER_CONTROLS.sub("", held))
@@ -76,7 +79,7 @@ class Capture:
         self._tail = self._tail[-self._tail_limit :]
         left_out = self._characters - len(self._head) - len(self._tail)
         complete = not (left_out or self._redrawn)
-        file, error = self._spool.close(keep=not complete)
+        file, error = self._spool.close(keep=keep and not complete)
         text = self._head + self._tail
         if left_out:
             text = self._join(left_out, file, error)
@@ -130,7 +133,9 @@ class Capture:
             left_out += len(head) - end
             head = head[:end]
         left_out += start
-        where = f"; complete in {file}" if file else f"; not kept: {error}" if error else ""
+        where = f"; complete in {file}" if file else ""
+        if error:
+            where = f"; {'the first part in ' + str(file) if file else 'not kept'}: {error}"
         gap = "" if not head or head.endswith("\n") else "\n"
         return f"{head}{gap}[… {left_out:,} characters left out here{where} …]\n{tail[start:]}"
 

@@ -44,7 +44,7 @@ async def stop(guest: "Guest") -> None:
     """End the whole tree of `guest`, in at most about two seconds. To be shielded from cancellation."""
     noted = [] if guest.adopting or guest.alone.is_set() else _descendants(guest.process.pid)
     guest.announce_stop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM) if guest.began else ():  # else there is nothing yet to be tidied up
         if not guest.alone.is_set():
             _signal_group(guest, number)
             await _within(guest.alone, GRACE)

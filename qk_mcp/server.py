@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import os
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +18,11 @@ from mcp_types import TextContent, ToolAnnotations
 
 from qk_mcp import __version__, execution, inputs, launcher, listing, live, schemas
 from qk_mcp.catalog import Catalog
-from qk_mcp.errors import InvalidInput, QkMcpError, RunLost
-from qk_mcp.execution import Request, Stream
+from qk_mcp.errors import GuestFailed, InvalidInput, QkMcpError, RunLost, RunTimedOut
+from qk_mcp.execution import Observer, Request, Run, Stream
 from qk_mcp.head_start import HeadStart
 from qk_mcp.introspection import Catalogs
+from qk_mcp.launcher import Guest, Plan
 from qk_mcp.project import Project
 from qk_mcp.registry import Registry
 from qk_mcp.spares import Spares
@@ -30,6 +33,10 @@ log = logging.getLogger(__name__)
 
 _AFTER_ANSWER = 0.02
 """Seconds after which a new spare is started: not while the answer is on its way."""
+_STARTS = 2 * max(2, os.cpu_count() or 1)
+"""How many runs may start at the same time."""
+_START = 1.0
+"""Seconds after which a run that starts lets the next one start, too."""
 _LISTINGS = 32
 """How many answers of list_tasks are kept ready."""
 
@@ -58,6 +65,8 @@ class TaskServer:
         self._catalogs = Catalogs(settings.environ, timeout=settings.describe_timeout, early=early)
         self._spares = Spares(limit=settings.spares)
         self._listings: dict[tuple[str | None, ...], tuple[list[Catalog | QkMcpError], ToolResult]] = {}
+        self._starting = anyio.Semaphore(_STARTS)
+        self._starts: set[asyncio.Task[None]] = set()
         self._calls: dict[anyio.CancelScope, anyio.Event] = {}
 
     def app(self) -> FastMCP[None]:
@@ -149,18 +158,40 @@ class TaskServer:
         )
         project = self._registry.find(inputs.text(given, "project"))
         plan = launcher.plan(project, self._settings.environ)
-        guest = self._spares.take(plan)
         async with live.live(_Notifier(task)) as observe:
-            outcome = await _outcome(execution.run(guest, request, observe))
+            outcome = await _outcome(self._run(plan, request, observe))
             if isinstance(outcome, RunLost) and not outcome.began:
                 # A spare may have been killed while it waited: no task has run, so another guest may try.
-                outcome = await _outcome(execution.run(launcher.launch(plan), request, observe))
+                outcome = await _outcome(self._run(plan, request, observe))
         asyncio.get_running_loop().call_later(_AFTER_ANSWER, self._spares.prepare, plan)
         if isinstance(outcome, QkMcpError):
             log.warning("run project=%s task=%s: %s", project.alias, task, outcome.what)
             raise outcome
         log.info("run project=%s task=%s exit=%d seconds=%.3f", project.alias, task, outcome.exit_code, outcome.seconds)
         return _result(outcome.answer())
+
+    async def _run(self, plan: Plan, request: Request, observe: Observer) -> Run:
+        """Run a task; of a hundred at once, only a few start at the same time, or this process would get no turn."""
+        arrived = time.monotonic()
+        with anyio.move_on_after(request.timeout) as limit:
+            await self._starting.acquire()
+        if limit.cancelled_caught and request.timeout is not None:
+            raise RunTimedOut(request.task, request.timeout, "It had not begun.", began=False)
+        try:
+            guest = self._spares.take(plan)
+        except GuestFailed:
+            self._starting.release()
+            raise
+        start = asyncio.create_task(self._let_start(guest))
+        self._starts.add(start)
+        start.add_done_callback(self._starts.discard)
+        return await execution.run(guest, request, observe, waited=time.monotonic() - arrived)
+
+    async def _let_start(self, guest: Guest) -> None:
+        """Give the turn to the next once `guest` runs its task, or its project takes long to load."""
+        with anyio.move_on_after(_START):
+            await guest.settled.wait()
+        self._starting.release()
 
     async def prepare(self, projects: Sequence[Project]) -> None:
         """Have the catalogues of projects ready before a client asks; whoever asks is told what fails."""

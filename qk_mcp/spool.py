@@ -3,8 +3,10 @@
 import os
 import re
 import secrets
+import stat
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["FILES_LIMIT", "FILE_AGE", "FILE_LIMIT", "Spool", "file_name", "outputs_directory", "prune"]
@@ -16,6 +18,8 @@ FILES_LIMIT = 4 << 30
 FILE_AGE = 7 * 24 * 3600
 """Seconds that a file is kept."""
 
+_NAME = re.compile(r"\d{8}-\d{6}-.+-[0-9a-f]{8}\.(stdout|stderr)")
+"""What `file_name` returns: nothing else is ever removed."""
 _MEMORY = 1 << 16
 """Bytes that are held before the file is opened, and between writes to it."""
 
@@ -84,8 +88,19 @@ def outputs_directory() -> Path:
     try:
         state = user_state_path("qk-mcp")
     except RuntimeError:  # platformdirs finds no home
-        state = Path(tempfile.gettempdir(), f"qk-mcp-{os.getuid()}")
+        state = _temporary()
     return state / "outputs"
+
+
+def _temporary() -> Path:
+    """Return a private directory where everybody may make some: not one that somebody else has made for us."""
+    path = Path(tempfile.gettempdir(), f"qk-mcp-{os.getuid()}")
+    with suppress(OSError):
+        path.mkdir(mode=0o700, exist_ok=True)
+        status = path.lstat()
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
+            return path
+    return Path(tempfile.gettempdir(), f"qk-mcp-{os.getuid()}-{secrets.token_hex(8)}")
 
 
 def file_name(task: str, stream: str) -> str:
@@ -100,7 +115,7 @@ def prune(directory: Path, *, spare: Path | None = None) -> None:
     found = []
     try:
         with os.scandir(directory) as entries:
-            for entry in entries:
+            for entry in filter(lambda entry: _NAME.fullmatch(entry.name), entries):
                 status = entry.stat(follow_symlinks=False)
                 found.append((status.st_mtime, status.st_size, Path(entry.path)))
     except OSError:

@@ -16,8 +16,10 @@ import time
 import warnings
 from typing import TYPE_CHECKING, NoReturn
 
-from qk_mcp.head_start import HeadStart, forget_all
+from qk_mcp.head_start import HeadStart, forget_all, forget_old
+from qk_mcp.launcher import end_starts
 from qk_mcp.registry import HERE, Registry
+from qk_mcp.wire import mend_stdin
 
 if TYPE_CHECKING:
     from qk_mcp.server import TaskServer
@@ -28,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _EARLY = 8
 """How many projects are described before a client asks; one that merely lies here is not run unasked."""
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_CALL = 1.9
 """Seconds after which the process ends, whatever it waits for; clients wait about two."""
 
@@ -39,12 +42,14 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
     seconds; `warm` allows warm spares. What libraries print while they are imported goes to stderr.
     """
     gc.disable()  # a tenth of the start
+    for number in _STOPPING:
+        signal.signal(number, lambda number, _: _leave(128 + number))
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whoever started it may have had signals blocked
     wire = os.dup(1)
     os.dup2(2, 1)
-    os.environ["FASTMCP_ENV_FILE"] = os.devnull  # a project's .env must not configure the server
-    os.environ["FASTMCP_LOG_ENABLED"] = "false"
     warnings.simplefilter("ignore")  # a library's deprecations say nothing to a user
     environ = dict(os.environ)
+    _settle_libraries()
     declared = [project for project in registry.projects if project.origin != HERE][:_EARLY]
     early = HeadStart(declared, environ)
     import anyio
@@ -64,6 +69,7 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
     )
     server = TaskServer(registry, settings, early)
     app = server.app()
+    mend_stdin()
     sys.stdout.flush()
     os.dup2(wire, 1)
     os.close(wire)
@@ -75,6 +81,7 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
         _watch_for_hangup()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.prepare, declared)
+            tasks.start_soon(anyio.to_thread.run_sync, forget_old)
             await app.run_async(transport="stdio", show_banner=False)
             tasks.cancel_scope.cancel()
 
@@ -86,6 +93,20 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
         log.exception("the server failed; this is a defect of qk-mcp")
         _leave(1)
     _leave(0)
+
+
+def _settle_libraries() -> None:
+    """Have FastMCP take no settings but ours: neither from a project's .env, nor from variables meant for others."""
+    for name in [name for name in os.environ if name.upper().startswith("FASTMCP_")]:
+        del os.environ[name]
+    os.environ["FASTMCP_ENV_FILE"] = os.devnull
+    os.environ["FASTMCP_LOG_ENABLED"] = "false"
+    from platformdirs import user_data_dir
+
+    try:
+        user_data_dir()
+    except RuntimeError:  # there is no home, for which FastMCP asks as it is imported; it keeps nothing there
+        os.environ["XDG_DATA_HOME"] = os.devnull
 
 
 def _handle_signals(server: "TaskServer") -> None:
@@ -104,8 +125,7 @@ def _handle_signals(server: "TaskServer") -> None:
         _leave_in(_LAST_CALL, code)
         stopping.add(loop.create_task(stop(code)))
 
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name)
+    for number in _STOPPING:
         loop.add_signal_handler(number, on_signal, int(number))
 
 
@@ -115,7 +135,7 @@ def _watch_for_hangup() -> None:
 
     def watch() -> None:
         poll = select.poll()
-        poll.register(stdin, 0)  # a hang-up is always told
+        poll.register(stdin, getattr(select, "POLLRDHUP", 0))  # a whole hang-up is always told, half of one on Linux
         poll.poll()
         _leave_in(_LAST_CALL, 0)
 
@@ -133,4 +153,5 @@ def _leave_in(seconds: float, code: int) -> None:
 def _leave(code: int) -> NoReturn:
     """End without waiting for the thread that reads stdin, nor for half a second of tidying up."""
     forget_all()
+    end_starts()
     os._exit(code)

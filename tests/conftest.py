@@ -103,5 +103,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Show what the servers of a failed test wrote to their standard error."""
     if call.excinfo is not None:
         for client in item.stash.get(_CLIENTS, []):
+            if not client.errors.exists():  # the end of a fixture failed, after the directory had gone
+                continue
             item.add_report_section(call.when, "server's stderr", client.stderr())
     return (yield)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qk_mcp import spool
 from qk_mcp.output import Capture, Captured
 from qk_mcp.spool import FILE_AGE, file_name, prune
 
@@ -129,10 +130,21 @@ def test_an_output_that_cannot_be_kept_is_said_to_be_lost(tmp_path: Path) -> Non
 
 
 def test_old_outputs_go_and_new_ones_stay(tmp_path: Path) -> None:
-    old, new = tmp_path / "old.stdout", tmp_path / "new.stdout"
-    old.write_text("old")
-    new.write_text("new")
+    old, new, other = (tmp_path / name for name in (file_name("t", "stdout"), file_name("t", "stderr"), "not-ours"))
     past = time.time() - FILE_AGE - 60
-    os.utime(old, (past, past))
+    for file in (old, new, other):
+        file.write_text("some")
+        os.utime(file, (past, past))
+    os.utime(new)
     prune(tmp_path)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["new.stdout"]
+    assert set(tmp_path.iterdir()) == {new, other}
+
+
+def test_a_file_that_does_not_hold_everything_is_not_called_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "FILE_LIMIT", 100_000)  # a full disk ends it in the same way
+    _, captured = capture([b"x" * 50_000] * 4, tmp_path)
+    assert captured.file is not None
+    assert f"the first part in {captured.file}: {captured.file_error}" in captured.text
+    assert "complete in" not in captured.text

@@ -81,6 +81,23 @@ def tools(demo: Demo) -> dict[str, Any]:
     return {tool["name"]: tool for tool in result["tools"]}
 
 
+def test_half_a_character_is_mended(demo: Demo) -> None:
+    """What a program in JavaScript sends that has cut an emoji in two; the SDK would answer nothing at all."""
+    client = demo("""
+        import sys
+        from quickie import Arg, task
+
+        @task(args=[Arg("words", nargs="*")])
+        def echo(words):
+            print(ascii(words), ascii(sys.stdin.read()))
+    """)
+    sent = ["a\ud83d", "\ude00b", "\ud83d\ud83d\ude00", "whole \U0001f600", "\\ud83d"]
+    answer = client.run("echo", *sent, stdin="\ud83d").data
+    read = ["a\ufffd", "\ufffdb", "\ufffd\U0001f600", "whole \U0001f600", "\\ud83d"]
+    assert answer["stdout"] == f"{read!a} {chr(0xFFFD)!a}\n"
+    assert "no task named" in client.run("\udc00").refusal
+
+
 def test_there_are_two_tools_with_the_parameters_that_are_promised(tools: dict[str, Any]) -> None:
     assert set(tools) == {"list_tasks", "run_task"}
     schema = tools["list_tasks"]["inputSchema"]

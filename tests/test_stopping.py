@@ -1,7 +1,10 @@
 """Stopping: whatever ends a run early ends everything that the run had started, and nothing that it had not."""
 
+import json
 import os
 import signal
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -10,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Demo, Serve
-from tests.support.client import MODERN, Call, Client
-from tests.support.processes import alive, end, gone, read_pid, until
+from tests.support.client import LEGACY, MODERN, Call, Client
+from tests.support.environment import QK_MCP, scrubbed
+from tests.support.environments import make_script, make_venv
+from tests.support.processes import alive, end, gone, read_pid, tree, until
 
 FAMILY = """
     import os, shutil, signal, time
@@ -568,3 +573,156 @@ def test_cancelling_one_of_two_runs_spares_the_other(demo: Demo) -> None:
     assert alive(pids[1])
     (demo.root / "go").touch()
     assert two.wait().data["stdout"] == "two\n"
+
+
+# Before the task has begun
+
+
+def _below(pid: int) -> list[int]:
+    return [each for each in tree(pid) if each != pid]
+
+
+DEPLOY = """
+    import os
+    from pathlib import Path
+    from quickie import task
+
+    @task
+    def deploy():
+        print("deployed", flush=True)
+        Path("deployed").touch()
+"""
+
+
+def test_a_run_that_is_cancelled_before_it_begins_never_does(serve: Serve, project: Callable[..., Path]) -> None:
+    root = project(DEPLOY)
+    client = serve(root, "--no-warm")
+    for pause in (0, 0, 0.01, 0.02):
+        call = client.start("run_task", task_name="deploy")
+        time.sleep(pause)
+        call.cancel()
+    assert client.run("deploy", timeout=0.01).refusal
+    until(lambda: not _below(client.pid))
+    assert not (root / "deployed").exists()
+
+
+def test_a_run_that_was_not_reached_in_time_did_nothing(serve: Serve, project: Callable[..., Path]) -> None:
+    """Whatever the moment: either the task has not begun, or the answer does not say so."""
+    root = project(DEPLOY)
+    client = serve(root, "--no-warm")
+    for hundredths in range(1, 30, 4):
+        answer = client.run("deploy", timeout=hundredths / 100)
+        if answer.is_error and "was not reached" in answer.text:
+            assert "deployed" not in answer.text
+            assert not (root / "deployed").exists()
+        (root / "deployed").unlink(missing_ok=True)
+
+
+def test_a_run_whose_server_ends_before_it_begins_never_does(serve: Serve, project: Callable[..., Path]) -> None:
+    root = project(DEPLOY)
+    client = serve(root, "--no-warm")
+    client.start("run_task", task_name="deploy")
+    time.sleep(0.005)
+    client.process.terminate()
+    client.process.wait(30)
+    gone(*_below(client.pid))
+    time.sleep(0.5)
+    assert not (root / "deployed").exists()
+
+
+@pytest.mark.parametrize("leave", WAYS, ids=lambda way: way.__name__)
+def test_an_interpreter_that_never_gets_ready_is_bounded_too(
+    serve: Serve, project: Callable[..., Path], leave: Callable[[Client], None]
+) -> None:
+    root = project(DEPLOY)
+    make_venv(root / ".venv", quickie="1.0.0")
+    (root / ".venv" / "bin" / "python").unlink()
+    make_script(root / ".venv" / "bin" / "python", "#!/bin/sh", f"echo $$ > {root}/pid", "exec sleep 600")
+    client = serve(root, "--describe-timeout", "0.5")
+    began = time.monotonic()
+    assert "was not reached" in client.run("deploy", timeout=0.5).refusal
+    assert time.monotonic() - began < 10, "the interpreter was waited for"
+    gone(read_pid(root / "pid"))
+    (root / "pid").unlink()
+    client.start("run_task", task_name="deploy")
+    pid = read_pid(root / "pid")
+    leave(client)
+    client.process.wait(30)
+    gone(pid)
+
+
+def test_an_interpreter_that_does_not_start_is_told_as_such(serve: Serve, project: Callable[..., Path]) -> None:
+    root = project(DEPLOY)
+    make_venv(root / ".venv", quickie="1.0.0")
+    (root / ".venv" / "bin" / "python").unlink()
+    make_script(root / ".venv" / "bin" / "python", "#!/bin/sh", "echo 'libpython is missing' >&2", "exit 127")
+    refusal = serve(root).run("deploy").refusal
+    assert "its interpreter ended with exit code 127 while the tasks were loaded" in refusal
+    assert "libpython is missing" in refusal
+
+
+# What is kept of it
+
+
+def test_a_cancelled_run_leaves_no_file_and_a_timeout_names_it(demo: Demo) -> None:
+    client = demo("""
+        import sys, time
+        from pathlib import Path
+        from quickie import task
+
+        @task
+        def much():
+            print("x" * 200_000)
+            for step in range(1000):
+                print(f"\\r{step} of 1000", end="", file=sys.stderr, flush=True)
+            Path("ready").touch()
+            time.sleep(600)
+    """)
+    outputs = demo.root.parent / "home" / ".local" / "state" / "qk-mcp" / "outputs"
+    before = set(outputs.glob("*"))
+    call = client.start("run_task", task_name="much")
+    until((demo.root / "ready").exists)
+    call.cancel()
+    until(lambda: set(outputs.glob("*")) == before, what="the files of a cancelled run to be gone")
+    refusal = client.run("much", timeout=2).refusal
+    for name in ("stdout", "stderr"):
+        [kept] = set(outputs.glob(f"*.{name}")) - before
+        assert str(kept) in refusal
+
+
+def test_half_a_hang_up_is_one(tmp_path: Path, project: Callable[..., Path]) -> None:
+    """What Node gives its children for a stdin is a socket, and it closes one direction of it."""
+    root = project("""
+        from quickie import task
+
+        @task
+        def flood():
+            while True:
+                print("x" * 1000)
+    """)
+    ours, theirs = socket.socketpair()
+    with subprocess.Popen(
+        [*QK_MCP, "serve", "--project", f"demo:{root}"],
+        stdin=theirs.fileno(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=scrubbed(tmp_path / "home"),
+    ) as server:
+        theirs.close()
+        assert server.stdout
+        hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+        flood = {"name": "run_task", "arguments": {"task_name": "flood"}}
+        for message in (
+            {"id": 1, "method": "initialize", "params": hello},
+            {"method": "notifications/initialized"},
+            {"id": 2, "method": "tools/call", "params": flood},
+        ):
+            ours.sendall(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        server.stdout.readline()
+        until(lambda: len(_below(server.pid)) > 1)
+        time.sleep(2)  # nobody reads, and the pipe is full
+        running = _below(server.pid)
+        ours.shutdown(socket.SHUT_WR)
+        server.wait(10)
+        ours.close()
+    gone(*running)

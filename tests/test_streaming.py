@@ -108,6 +108,33 @@ def test_a_redrawn_line_is_shown_in_few_states(demo: Demo) -> None:
     assert shown.count("%") < 20
 
 
+def test_a_bar_that_is_never_quiet_is_shown_as_it_goes(demo: Demo) -> None:
+    client = demo("""
+        import time
+        from quickie import task
+
+        @task
+        def bar():
+            for step in range(40):
+                print(f"\\r{step} of 40", end="", flush=True)
+                time.sleep(0.1)
+
+        @task
+        def dots():
+            for step in range(40):
+                print(".", end="", flush=True)
+                time.sleep(0.1)
+    """)
+    for task, shown in (("bar", " of 40"), ("dots", "....")):
+        client.messages.clear()
+        call = client.start("run_task", task_name=task, progress=True)
+        assert shown in call.first_report().params["message"]
+        client.hear(shown)
+        assert not call.answered
+        call.wait()
+    assert "".join(client.logs("info")) == "." * 40
+
+
 # Progress
 
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -65,7 +66,9 @@ def test_from_a_project_with_an_env_file_for_something_else(serve: Serve, projec
 
 
 def test_with_settings_of_other_fastmcp_servers_in_the_environment(serve: Serve) -> None:
-    assert works(serve(SOURCE, environ={"FASTMCP_TRANSPORT": "http", "FASTMCP_LOG_LEVEL": "DEBUG"}))
+    assert works(
+        serve(SOURCE, environ={"FASTMCP_TRANSPORT": "http", "FASTMCP_LOG_LEVEL": "bogus", "fastmcp_port": "abc"})
+    )
 
 
 @pytest.mark.parametrize("kept", [[], ["HOME"]], ids=["nothing", "HOME"])
@@ -127,6 +130,52 @@ def test_with_signals_ignored_by_whoever_started_it(serve: Serve) -> None:
     answer = client.run("signals").data["stdout"]
     assert "SIGINT False" in answer
     assert "SIGTERM False" in answer
+
+
+def test_with_signals_blocked_by_whoever_started_it(serve: Serve) -> None:
+    block = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())"
+    client = serve(
+        """
+        import signal
+        from quickie import task
+
+        @task
+        def blocked():
+            print(len(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
+        """,
+        command=[sys.executable, "-c", f"{block}; os.execv(sys.argv[1], sys.argv[1:])", *QK_MCP, "serve"],
+    )
+    assert client.run("blocked", timeout=20).data["stdout"] == "0\n"
+    client.process.terminate()
+    assert client.process.wait(20) == 128 + signal.SIGTERM
+
+
+def test_with_a_standard_error_that_nobody_reads(serve: Serve) -> None:
+    client = serve(SOURCE, "-vv", stderr=subprocess.PIPE)
+    for number in range(40):
+        assert client.run(f"{number}" * 3000).is_error
+    assert works(client)
+
+
+def test_with_a_thread_that_was_started_before_everything(serve: Serve, tmp_path: Path) -> None:
+    """As agents that watch Python programs do, by a sitecustomize or a .pth file."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), name='agent', daemon=True).start()\n"
+    )
+    client = serve(
+        """
+        import threading
+        from quickie import task
+
+        @task
+        def threads():
+            print(*sorted(thread.name for thread in threading.enumerate()))
+        """,
+        environ={"PYTHONPATH": str(tmp_path / "site")},
+    )
+    assert client.run("threads").data == {"exit_code": 0, "stdout": "MainThread agent\n", "stderr": ""}
+    assert client.run("none").is_error
 
 
 def test_what_a_task_sees_of_the_environment(serve: Serve) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import select
 import sys
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def configure(verbose: int, quiet: int, log_file: Path | None) -> None:
     """
     logging.raiseExceptions = False  # a closed stderr or a full disk is no reason to fail what is logged
     level = _LEVELS[max(0, min(2 + verbose - quiet, len(_LEVELS) - 1))]
-    stderr = logging.StreamHandler(sys.stderr)
+    stderr = _StderrHandler()
     stderr.setLevel(level)
     stderr.setFormatter(_StderrFormatter())
     logging.basicConfig(handlers=[stderr], force=True)  # on the root: what libraries warn of is heard, too
@@ -42,6 +43,19 @@ def _file_handler(path: Path) -> logging.Handler:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_FileFormatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
     return handler
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to stderr as far as somebody reads it: a client that does not must not hold up what is logged."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            data = f"{self.format(record)}\n".encode(errors="backslashreplace")
+            descriptor = sys.stderr.fileno()
+            while data and select.select([], [descriptor], [], 0)[1]:
+                data = data[os.write(descriptor, data[: select.PIPE_BUF]) :]
+        except Exception:
+            self.handleError(record)
 
 
 class _StderrFormatter(logging.Formatter):

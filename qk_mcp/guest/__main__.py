@@ -1,6 +1,7 @@
 """Starts inside a project's interpreter and at once becomes two processes.
 
     python -P …/guest/__main__.py CONTROL SUPERVISION
+    python -P …/guest/__main__.py CONTROL of SUPERVISOR    the child, where it had to be started anew
 
 The child is the task's: it leads a session of its own, imports quickie, waits
 for one request on the socket CONTROL, and runs or describes tasks. The parent
@@ -22,6 +23,7 @@ anyway while the child lives; after its end it says that what is left may stay.
 import os
 import signal
 import sys
+import warnings
 
 __all__ = ["main"]
 
@@ -31,15 +33,23 @@ def main(control: int, supervision: int) -> None:
     os.set_inheritable(control, False)
     os.set_inheritable(supervision, False)
     supervisor = os.getpid()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})  # until there is somebody to hear it
-    child = os.fork()
+    # What the server blocks is its own affair. One signal waits until there is somebody to hear it.
+    signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGUSR1})
+    # What was imported as Python started, by sitecustomize or a .pth file, may have threads: a fork loses them.
+    alone = len(sys._current_frames()) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork where there are threads
+        child = os.fork()
     if child:
         os.close(control)
         _supervise(child, supervision)
     else:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.close(supervision)
         os.setsid()
+        if not alone:
+            os.set_inheritable(control, True)
+            os.execv(sys.executable, [sys.executable, "-P", __file__, str(control), "of", str(supervisor)])
         _serve(control, supervisor)
 
 
@@ -185,9 +195,14 @@ def _serve(control: int, supervisor: int) -> None:
     sys.modules["qk_mcp_guest"] = package
     spec.loader.exec_module(package)
     from qk_mcp_guest import serving  # type: ignore[import-not-found]
+    from qk_mcp_guest.control import Control  # type: ignore[import-not-found]
 
-    serving.serve(control, supervisor)
+    serving.serve(Control(control), supervisor)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    if sys.argv[2] == "of":
+        os.set_inheritable(int(sys.argv[1]), False)
+        _serve(int(sys.argv[1]), int(sys.argv[3]))
+    else:
+        main(int(sys.argv[1]), int(sys.argv[2]))

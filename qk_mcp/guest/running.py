@@ -10,11 +10,12 @@ import sys
 from typing import Any, NoReturn
 
 from . import loading
+from .control import Control
 
 __all__ = ["run"]
 
 
-def run(request: "dict[str, Any]", control: int, supervisor: int) -> NoReturn:
+def run(request: "dict[str, Any]", control: Control, supervisor: int) -> NoReturn:
     """Find and run the task that `request` names, and leave with its exit code.
 
     Says on `control` what is in the way, `unknown` (with near names) or `broken` (with the
@@ -28,33 +29,17 @@ def run(request: "dict[str, Any]", control: int, supervisor: int) -> NoReturn:
         tasks = loading.load(request["tasks"], running=True, argv=[name, *args])
         task = tasks.find(name)
     except BaseException as failure:
-        _tell(control, {"event": "broken", "error": loading.explain(failure)})
+        control.tell({"event": "broken", "error": loading.explain(failure)})
         _leave(1)
     if task is None:
-        _tell(control, {"event": "unknown", "near": tasks.near(name)})
+        control.tell({"event": "unknown", "near": tasks.near(name)})
         _leave(127)
-    _close(control)
+    if control.hung_up():
+        _leave(0)  # the run was stopped meanwhile
+    control.close()
     if os.getppid() == supervisor:
         os.kill(supervisor, signal.SIGUSR1)
     sys.exit(_outcome(task, args))
-
-
-def _tell(control: int, event: "dict[str, Any]") -> None:
-    import json
-
-    data = json.dumps(event).encode() + b"\n"
-    try:
-        while data:
-            data = data[os.write(control, data) :]
-    except OSError:
-        pass  # the module closed every descriptor while it was imported
-
-
-def _close(control: int) -> None:
-    try:
-        os.close(control)
-    except OSError:
-        pass  # as above
 
 
 def _leave(code: int) -> NoReturn:
@@ -84,7 +69,9 @@ def _outcome(task: Any, args: "list[str]") -> Any:
     except KeyboardInterrupt:
         print("Exiting due to KeyboardInterrupt.")
         return 1
-    except Exception as failure:
+    except SystemExit:
+        raise
+    except BaseException as failure:
         _print_failure(failure)
         return 1
     return 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from qk_mcp import __version__, client_entries, client_files, clients
-from qk_mcp.cli.checks import Check, failed
+from qk_mcp.cli.checks import Check
 from qk_mcp.cli.handshake import Hello, greet
 from qk_mcp.clients import Client
 from qk_mcp.config import present
@@ -28,7 +28,7 @@ def check_clients(environ: Mapping[str, str]) -> Iterator[Check]:
         try:
             places = _places(client, environ)
         except NoHome as failure:
-            yield failed("clients", failure)
+            yield Check("clients", "note", failure.what, failure.hint)
             return
         for place in places:
             try:

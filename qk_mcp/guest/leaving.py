@@ -67,6 +67,8 @@ class _End:
 
 def keep() -> None:
     """Keep what there is by now from being collected at the end, unless some of it wants to be."""
+    if sys.implementation.name != "cpython":
+        return  # others end in their own ways
     end = _End()
     if _end_quietly(gc.get_objects(), end.known):
         sys.__interactivehook__ = end

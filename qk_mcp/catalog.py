@@ -148,7 +148,7 @@ def _problem(report: Mapping[str, Any], root: Path) -> str:
 def _failure(report: Mapping[str, Any], root: Path) -> str:
     """One line about an exception: its type and message, and the innermost place in the project's code."""
     kind, message = one_line(_text(report.get("type")), 100), one_line(_text(report.get("message")), ERROR_LENGTH)
-    text = f"{kind}: {message}" if message else kind
+    text = ": ".join(filter(None, (kind, message)))
     frames = _mappings(report.get("frames"))
     place = _location(frames[-1], root) if frames else None
     return f"{text} ({place})" if place else text

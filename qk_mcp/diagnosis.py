@@ -16,7 +16,7 @@ from qk_mcp.installation import PACKAGE, install_command
 from qk_mcp.launcher import Plan
 from qk_mcp.text import one_line, printable
 
-__all__ = ["broken", "died", "too_slow"]
+__all__ = ["broken", "died", "how_it_ended", "too_slow"]
 
 _PACKAGES = {
     "PIL": "pillow",
@@ -39,8 +39,8 @@ _OUTPUT = 2_000
 """Characters of what a module printed before it failed."""
 
 
-def broken(plan: Plan, report: Mapping[str, Any]) -> ProjectBroken:
-    """The tasks module could not be loaded: `report` is what the guest's `explain` returned."""
+def broken(plan: Plan, report: Mapping[str, Any], output: str = "") -> ProjectBroken:
+    """The tasks module could not be loaded: `report` is what `explain` returned there, `output` what it printed."""
     lines = _frames(plan, report)
     for cause in report.get("causes", ()):
         lines.append(f"caused by {_headline(cause)}")
@@ -48,12 +48,22 @@ def broken(plan: Plan, report: Mapping[str, Any]) -> ProjectBroken:
     for part in report.get("errors", ()):
         lines.append(f"with {_headline(part)}")
         lines += _frames(plan, part)
+    if "exit_code" in report and (printed := _printed(output)):
+        lines.append(printed.rstrip("\n"))  # where it says why, most likely
     lines.append(_loaded_with(plan))
     return ProjectBroken(plan.project.alias, _headline(report), "\n".join(lines), _remedy(plan, report))
 
 
-def too_slow(plan: Plan, seconds: float, output: str) -> ProjectBroken:
-    """The tasks module was not loaded in time."""
+def too_slow(plan: Plan, seconds: float, output: str, *, started: bool) -> ProjectBroken:
+    """The tasks module was not loaded in time; `started` tells whether Python was so far that it could be."""
+    if not started:
+        python = plan.interpreter.python
+        return ProjectBroken(
+            plan.project.alias,
+            f"its Python was not ready within {seconds:g} s",
+            _printed(output) + _loaded_with(plan),
+            f"see what it does as it starts (a .pth file, a sitecustomize): {quote(str(python))} -c pass",
+        )
     return ProjectBroken(
         plan.project.alias,
         f"its tasks were not loaded within {seconds:g} s",
@@ -64,30 +74,30 @@ def too_slow(plan: Plan, seconds: float, output: str) -> ProjectBroken:
 
 def died(plan: Plan, exit_code: int | None, output: str) -> ProjectBroken:
     """The interpreter ended while it loaded the tasks module."""
-    if exit_code is None:
-        how = "was killed"
-    elif exit_code < 0:
-        how = f"was ended by {_signal(-exit_code)}"
-    else:
-        how = f"ended with exit code {exit_code}"
     return ProjectBroken(
         plan.project.alias,
-        f"its interpreter {how} while the tasks were loaded",
+        f"its interpreter {how_it_ended(exit_code)} while the tasks were loaded",
         _printed(output) + _loaded_with(plan),
         f"see what {_tasks_file(plan)} does when it is imported, or whether that Python runs at all",
     )
 
 
-def _signal(number: int) -> str:
+def how_it_ended(exit_code: int | None) -> str:
+    """Return what became of an interpreter, as a sentence goes on after its name."""
+    if exit_code is None:
+        return "was killed"
+    if exit_code >= 0:
+        return f"ended with exit code {exit_code}"
     try:
-        return signal.Signals(number).name
+        return f"was ended by {signal.Signals(-exit_code).name}"
     except ValueError:
-        return f"signal {number}"
+        return f"was ended by signal {-exit_code}"
 
 
 def _headline(report: Mapping[str, Any]) -> str:
     if "exit_code" in report:
-        return f"it calls sys.exit({report['exit_code']}) while it is imported"
+        message, code = one_line(str(report.get("message", "")), _MESSAGE), str(report["exit_code"])
+        return f"it calls sys.exit({code if message in ('', code, 'None') else repr(message)}) while it is imported"
     kind, message = str(report.get("type", "")), one_line(str(report.get("message", "")), _MESSAGE)
     return f"{one_line(kind, 100)}: {message}" if message else one_line(kind, 100)
 
@@ -112,7 +122,8 @@ def _tasks_file(plan: Plan) -> Path:
 
 def _loaded_with(plan: Plan) -> str:
     interpreter = plan.interpreter
-    return f"Loaded with {interpreter.python} ({interpreter.reason}), quickie {interpreter.quickie}."
+    lines = [f"Loaded with {interpreter.python} ({interpreter.reason}), quickie {interpreter.quickie}."]
+    return "\n".join(lines + [f"Passed over: {each}." for each in interpreter.passed])
 
 
 def _printed(output: str) -> str:
@@ -120,17 +131,33 @@ def _printed(output: str) -> str:
     return f"It had printed:\n{text}\n" if text else ""
 
 
+def _remedy_for_missing(plan: Plan, missing: str) -> str:
+    root, python = plan.location.root, plan.interpreter.python
+    if any(map(_is_module, (root / missing, root / "src" / missing))):
+        if (root / "pyproject.toml").is_file() or (root / "setup.py").is_file():
+            command = install_command(python, plan.variables, str(root)).replace(" install ", " install -e ", 1)
+            return f"install the project itself into that environment: {command}"
+        if plan.location.tasks.is_dir() and _is_module(root / missing):
+            return f"move {missing} into {plan.location.tasks}: only what lies there can be imported by its tasks"
+    package = _PACKAGES.get(missing, one_line(missing, 100))
+    command = install_command(python, plan.variables, package)
+    if plan.interpreter.mending:
+        return (
+            f"if {missing} is in an environment that was passed over, give quickie to that: {plan.interpreter.mending}"
+        )
+    return f"install what is missing into that environment: {command}"
+
+
+def _is_module(path: Path) -> bool:
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
 def _remedy(plan: Plan, report: Mapping[str, Any]) -> str:
     everything = [report, *report.get("causes", ())]
     missing = next((str(each["missing"]) for each in everything if "missing" in each), None)
     kind = str(report.get("type", ""))
     if missing is not None:
-        beside = plan.location.root / missing
-        if plan.location.tasks.is_dir() and (beside.with_suffix(".py").is_file() or (beside / "__init__.py").is_file()):
-            return f"move {beside.name} into {plan.location.tasks}: only what lies there can be imported by its tasks"
-        package = _PACKAGES.get(missing, one_line(missing, 100))
-        command = install_command(plan.interpreter.python, plan.variables, package)
-        return f"install what is missing into that environment: {command}"
+        return _remedy_for_missing(plan, missing)
     if kind in ("SyntaxError", "IndentationError", "TabError"):
         return "mend the line shown, then list the tasks again"
     if kind == "NotAPackage":

@@ -123,7 +123,7 @@ async def run(
         case {"event": "unknown", "near": [*near]}:
             raise UnknownTask(guest.plan.project.alias, request.task, [str(name) for name in near])
         case {"event": "broken", "error": dict(report)}:
-            raise broken(guest.plan, report)
+            raise broken(guest.plan, report, stdout.text + stderr.text)
     if limit.cancelled_caught and request.timeout is not None:
         raise RunTimedOut(request.task, request.timeout, _so_far(stdout, stderr), began=guest.began)
     if guest.leader is None and guest.process.returncode is not None:

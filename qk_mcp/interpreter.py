@@ -9,7 +9,7 @@ would add to any Python says nothing about one.
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +41,10 @@ class Interpreter:
     """Python's version, as "3.13"; empty when its files do not tell."""
     stamp: tuple[int, ...] = ()
     """Differs once its Python is replaced or packages come or go."""
+    passed: tuple[str, ...] = ()
+    """What is nearer to the project or meant by its user, and why it would not do."""
+    mending: str = ""
+    """The command that gives quickie to the nearest of those that lack nothing else; empty when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ def find(
     """
     tried: list[str] = []
     absent: list[str] = []
+    passed: list[str] = []
     lacking: list[Path] = []
     mendable: Unusable | None = None
     for place in _places(project, location, environ, own):
@@ -75,7 +80,7 @@ def find(
         reason = place.absence
         if place.path is not None:
             try:
-                return _accept(project, place.reason, examine(place.path, environ), environ)
+                return _accept(project, place.reason, examine(place.path, environ), environ, passed, mendable)
             except Unusable as unusable:
                 if unusable.lacking in lacking:
                     continue  # by another name
@@ -84,16 +89,27 @@ def find(
                     mendable = mendable or unusable
                 reason = str(unusable)
         tried.append(f"{place.reason}{f' ({place.path})' if place.path else ''}: {reason}")
+        passed += tried[-1:] if place.within else []
     raise NoInterpreter(project.alias, tried, absent, _remedy(project, location, mendable, own, environ))
 
 
-def _accept(project: Project, reason: str, found: Installation, environ: Mapping[str, str]) -> Interpreter:
+def _accept(
+    project: Project,
+    reason: str,
+    found: Installation,
+    environ: Mapping[str, str],
+    passed: Sequence[str],
+    mendable: Unusable | None,
+) -> Interpreter:
     release = re.match(r"(\d+)\.(\d+)", found.quickie)
     if release and (int(release[1]), int(release[2])) < OLDEST_QUICKIE:
         needed = ".".join(map(str, OLDEST_QUICKIE))
         remedy = install_command(found.python, environ, f"{PACKAGE}>={needed}")
         raise QuickieTooOld(project.alias, found.quickie, needed, f"{found.python}, {reason}", remedy)
-    return Interpreter(found.python, found.prefix, reason, found.quickie, found.version, found.stamp)
+    mending = install_command(mendable.lacking, environ) if mendable and mendable.lacking else ""
+    return Interpreter(
+        found.python, found.prefix, reason, found.quickie, found.version, found.stamp, tuple(passed), mending
+    )
 
 
 def _places(project: Project, location: Location, environ: Mapping[str, str], own: str | None) -> Iterator[_Place]:
@@ -163,6 +179,9 @@ def _behind(script: Path, reason: str, *, within: bool) -> Iterator[_Place]:
     reason = f"{reason}, {script}"
     if os.path.isdir(script):
         yield _Place(reason, script, within)
+        return
+    if script.name.startswith(("python", "pypy")):
+        yield _Place(reason, script, within)  # a Python in place of a qk
         return
     real = Path(os.path.realpath(script))  # pipx and `uv tool` link to the script in the environment
     if "shims" in (script.parent.name, real.parent.name):

@@ -6,12 +6,9 @@ files cannot tell, the clock above all, is described anew in the background.
 """
 
 import asyncio
-import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -23,6 +20,7 @@ from qk_mcp.guest.footprint import unchanged
 from qk_mcp.head_start import Asked, HeadStart, ask
 from qk_mcp.launcher import Guest, Plan
 from qk_mcp.project import Project
+from qk_mcp.report import read
 
 __all__ = ["DEADLINE", "REFRESH", "Catalogs"]
 
@@ -33,8 +31,6 @@ REFRESH = 30.0
 
 _PRINTED = 4_096
 """Bytes kept of what a module prints while it is imported."""
-_LARGEST = 64 * 1024 * 1024
-"""Bytes of a report; a larger one is not read."""
 _KILL_LIMIT = 1.0
 
 
@@ -172,19 +168,21 @@ class Catalogs:
 async def _ask(asked: Asked, seconds: float) -> tuple[Catalog | ProjectBroken, Mapping[str, Any]]:
     """Wait for a description; nothing that it started is left, and nothing it printed is heard elsewhere."""
     plan = asked.guest.plan
+    guest = asked.guest
     try:
-        exit_code, printed, in_time = await _watch(asked.guest.listen(), seconds)
-        report = _read(asked.result)
+        exit_code, printed, in_time = await _watch(guest.listen(), seconds)
+        report = read(asked.result, diagnosis.how_it_ended(exit_code) if in_time else f"took longer than {seconds:g} s")
     finally:
         asked.forget()
+    output = printed.decode("utf-8", "replace")
     if report is None:
-        output = printed.decode("utf-8", "replace")
-        failed = diagnosis.died(plan, exit_code, output) if in_time else diagnosis.too_slow(plan, seconds, output)
-        return failed, {}
+        if in_time:
+            return diagnosis.died(plan, exit_code, output), {}
+        return diagnosis.too_slow(plan, seconds, output, started=guest.leader is not None), {}
     footprint = report.get("footprint")
     footprint = footprint if isinstance(footprint, dict) else {}
     if isinstance(report.get("error"), dict):
-        return diagnosis.broken(plan, report["error"]), footprint
+        return diagnosis.broken(plan, report["error"], output), footprint
     return parse(report, plan.location.root), footprint
 
 
@@ -210,15 +208,6 @@ async def _watch(guest: Guest, seconds: float) -> tuple[int | None, bytes, bool]
                 drain.close()
             await guest.release()
     return guest.exit_code, bytes(printed), ended
-
-
-def _read(result: Path) -> dict[str, Any] | None:
-    """Return the report; None when the guest ended before it was written."""
-    with suppress(OSError, ValueError, RecursionError):
-        if result.stat().st_size <= _LARGEST:
-            report = json.loads(result.read_bytes())
-            return report if isinstance(report, dict) else None
-    return None
 
 
 class _Drain:

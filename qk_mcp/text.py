@@ -10,7 +10,8 @@ ESCAPES = re.compile(
     \x1b\[[0-?]*[ -/]*[@-~]                          # CSI: colours, cursor movement
   | \x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c) # OSC (titles, hyperlinks), DCS, SOS, PM, APC
   | \x1b[ -/]*[0-OQ-WYZ\\`-~]                        # two-character and charset sequences
-  | \x9b[0-?]*[ -/]*[@-~]                            # CSI as one C1 byte
+  | \x9b[0-?]*[ -/]*[@-~]                            # CSI as one C1 character
+  | [\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c) # DCS, SOS, OSC, PM and APC likewise
     """,
     re.VERBOSE,
 )
@@ -19,9 +20,10 @@ ESCAPES = re.compile(
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """C0 and C1 control characters without tab, newline and carriage return."""
 
-_INVISIBLE = re.compile("[\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164"
-                        "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]")  # fmt: skip
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 """Zero-width, bidirectional and tag characters: what a reader does not see, a model still reads."""
 
 _SURROGATES = re.compile(r"[\ud800-\udfff]")

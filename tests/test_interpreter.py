@@ -83,6 +83,19 @@ def search(tmp_path: Path, bare: str) -> Search:
 # The order
 
 
+def test_what_was_passed_over_is_told_with_what_would_mend_it(search: Search) -> None:
+    lacking = make_venv(search.root / ".venv")
+    search.own = str(make_venv(search.root.parent / "own", quickie="1.0.0"))
+    search.environ["UV_PROJECT_ENVIRONMENT"] = "gone"
+    found = search()
+    assert found.reason == "the Python that runs qk-mcp"
+    assert found.passed == (
+        f"the .venv in the project's root ({search.root / '.venv'}): quickie is not installed there",
+        f"UV_PROJECT_ENVIRONMENT ({search.root / 'gone'}): it does not exist",
+    )
+    assert found.mending.startswith(str(lacking))
+
+
 def test_the_first_place_that_has_quickie_wins(search: Search, tmp_path: Path) -> None:
     root, tasks = search.root, search.tasks
     beside = make_venv(tmp_path / "beside", quickie="1.0.0").parent

@@ -177,10 +177,13 @@ def test_a_call_after_an_edit_does_not_get_what_was_described_before_it(tmp_path
         ("subprocess.run(['true'])", "a program"),
         ("socket.create_connection(('127.0.0.1', 1), 0.1)", "the network"),
         ("sqlite3.connect(':memory:')", "a database"),
+        ("os.open('.', os.O_RDONLY, dir_fd=os.open('/', os.O_RDONLY))", "a directory by its descriptor"),
+        ("multiprocessing.get_context('spawn').Process(target=print).start()", "a child process"),
     ],
 )
 def test_what_no_file_tells_is_described_every_time(line: str, what: str, tmp_path: Path) -> None:
-    prelude = f"import contextlib, socket, sqlite3, subprocess\nwith contextlib.suppress(OSError):\n    {line}\n"
+    modules = "contextlib, multiprocessing, os, socket, sqlite3, subprocess"
+    prelude = f"import {modules}\nwith contextlib.suppress(OSError):\n    {line}\n"
     described = Described(tmp_path, prelude + _COUNTED)
 
     async def work() -> None:
@@ -333,7 +336,7 @@ def test_what_an_import_leaves_running_is_ended(tmp_path: Path) -> None:
     ("line", "expected"),
     [
         ("os._exit(7)", "exit code 7"),
-        ("os.kill(os.getpid(), 9)", "exit code -9"),
+        ("os.kill(os.getpid(), 9)", "ended by SIGKILL"),
         ("print('x' * 1_000_000, flush=True); os._exit(0)", "exit code 0"),
         ("sys.exit('no more')", "no more"),
     ],
@@ -344,6 +347,69 @@ def test_a_module_that_ends_its_interpreter_is_an_error(line: str, expected: str
         _run(described.catalogs().get(described.project))
     assert expected in str(failure.value)
     assert len(str(failure.value)) < 5_000
+
+
+@pytest.mark.parametrize(
+    ("hang", "told"),
+    [
+        ("time.sleep(600)", "describing it took longer than 3 s"),
+        ("os._exit(3)", "describing it ended with exit code 3"),
+    ],
+)
+def test_a_task_that_cannot_be_described_to_the_end_hides_no_other(hang: str, told: str, tmp_path: Path) -> None:
+    source = f"""
+        import os, time
+        from quickie import Task, task
+
+        class Middle(Task):
+            def get_help(self):
+                {hang}
+
+        middle = Middle()
+
+        @task(aliases=["a"])
+        def after(): "After it."
+
+        @task
+        def before(): "Before it."
+    """
+    described = Described(tmp_path, {"_qk/__init__.py": source}, timeout=3.0)
+    catalog = _run(described.catalogs().get(described.project))
+    after, before, middle = catalog.tasks
+    assert (after.name, after.aliases, before.name) == ("after", ("a",), "before")
+    assert middle.error == told
+    assert not before.error or before.error.startswith("not described, for describing the task 'middle'")
+
+
+def test_a_namespace_that_never_answers_hides_no_task(tmp_path: Path) -> None:
+    source = """
+        import time
+        from quickie import namespace, task
+
+        @namespace
+        def slow():
+            time.sleep(600)
+
+        @task
+        def fine(): "Works."
+    """
+    described = Described(tmp_path, {"_qk/__init__.py": source}, timeout=3.0)
+    catalog = _run(described.catalogs().get(described.project))
+    [fine] = catalog.tasks
+    assert fine.error == "not described, for asking the namespace 'slow' for its tasks took longer than 3 s"
+    assert catalog.problems == ("slow: asking it for its tasks took longer than 3 s",)
+
+
+def test_a_default_without_end_is_bounded_as_a_whole(tmp_path: Path) -> None:
+    source = """
+        from quickie import Arg, task
+
+        @task(args=[Arg(f"--o{number}", default=[["x" * 2000] * 100] * 100) for number in range(20)])
+        def big(**given): ...
+    """
+    described = Described(tmp_path, {"_qk/__init__.py": source})
+    [task] = _run(described.catalogs().get(described.project)).tasks
+    assert len(repr(task.args)) < 20 * 40_000
 
 
 def test_a_cancelled_call_leaves_nothing_and_does_not_harm_others(tmp_path: Path) -> None:

@@ -122,5 +122,6 @@ def _for_people(inspected: Inspected) -> dict[str, Any]:
         "version": catalog.python if catalog else found.version,
         "quickie": catalog.quickie if catalog else found.quickie,
         "reason": found.reason,
+        "passed_over": list(found.passed),
     }
     return {"interpreter": told, "uncacheable": (catalog.uncacheable or None) if catalog else None}

@@ -53,6 +53,8 @@ def _facts(inspected: Inspected, pattern: str | None) -> Iterator[tuple[str, str
     if found is not None:
         version = catalog.python if catalog else found.version
         yield "python", f"{found.python} ({f'{version}, ' if version else ''}{found.reason})", "dim"
+        for each in found.passed:
+            yield "not", each, "yellow"
         yield "quickie", catalog.quickie if catalog else found.quickie, "dim"
     if catalog is None:
         yield "error", str(inspected.failure), "bold red"

@@ -3,6 +3,7 @@
 import argparse
 import copy
 import os
+import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -13,6 +14,7 @@ __all__ = ["bound_choices", "describe_arguments", "usage_of"]
 
 _HELP = 20_000
 """Characters of one argument's help."""
+_STRAY_PERCENT = re.compile(r"(?<!%)(?:%%)*%(?![%(])")
 _SUBCOMMANDS = 50
 """Subcommands whose usage the help of their argument shows."""
 
@@ -151,8 +153,10 @@ def _required(action: argparse.Action) -> bool:
 def _exclusions(action: argparse.Action, parser: argparse.ArgumentParser) -> "Iterator[str]":
     for group in parser._mutually_exclusive_groups:
         members = [each for each in group._group_actions if each.help is not argparse.SUPPRESS]
-        if action in members and len(members) > 1:
-            if group.required:
+        if action in members and (len(members) > 1 or group.required):
+            if group.required and len(members) == 1:
+                yield "it is required"
+            elif group.required:
                 yield "exactly one is required of " + ", ".join(map(_flag, members))
             else:
                 yield "not together with " + ", ".join(_flag(each) for each in members if each is not action)
@@ -165,10 +169,12 @@ def _flag(action: argparse.Action) -> str:
 def _expanded(action: argparse.Action, formatter: argparse.HelpFormatter) -> str:
     if action.help is None:
         return ""
+    if _STRAY_PERCENT.search(str(action.help)):
+        return str(action.help)  # argparse would fail, or take it for a conversion of everything that it knows
     try:
         text = formatter._expand_help(action)
     except Exception:
-        text = action.help  # a stray percent sign, which `--help` fails at
+        text = action.help  # it names what argparse does not know, at which `--help` fails
     return str(text)
 
 
@@ -180,6 +186,8 @@ def _subcommands(action: "argparse._SubParsersAction[Any]") -> str:
     lines = []
     for own in list(names.values())[:_SUBCOMMANDS]:
         about = helps.get(own[0])
+        if about == argparse.SUPPRESS:
+            continue
         called = f"{own[0]} (or {', '.join(own[1:])})" if own[1:] else own[0]
         lines.append(f"{called}: {about}" if about else called)
         lines.append("  " + " ".join(usage_of(action.choices[own[0]], extra=False).split()))

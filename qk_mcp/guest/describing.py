@@ -1,5 +1,6 @@
 """Describes the tasks of a module in plain values, each guarded from the faults of the others."""
 
+import json
 import os
 import sys
 from typing import Any
@@ -14,46 +15,69 @@ _HELP = 50_000
 _UNWRAPPINGS = 100
 
 
-def describe(request: "dict[str, Any]") -> "dict[str, Any]":
-    """Load the tasks module that `request` names and return what it defines, as JSON can hold it.
+def describe(request: "dict[str, Any]") -> None:
+    """Load the tasks module that `request` names and write what it defines, as JSON can hold it.
 
-    `error` is there when the module could not be loaded. Each task has `name`, `aliases`, `help`, `short_help`,
-    `usage`, `file`, `line` and `args`, and `error` where one of these could not be told. `problems` tells of what
-    could not be registered, `footprint` of the files that all this depends on.
+    The report is written bit by bit, an object a line, so that what hangs or ends the process costs only
+    itself: `python` and `quickie`, the versions; `names`, those of each task, the principal one first, again
+    once more are known; `at`, what is asked for its tasks (`namespace`) or described (`task`) next; `task`, with
+    `name`, `aliases`, `help`, `short_help`, `usage`, `file`, `line` and `args`, and `error` where one of these
+    could not be told; at the end `problems`, what could not be registered, and `footprint`, the files that all
+    this depends on, or `error` and `footprint` when the module could not be loaded.
     """
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a module that catches everything must not outlive a stop
-    process = os.getpid()
+    report = _Report(request["result"])
+    quickie = getattr(sys.modules.get("quickie._meta"), "__version__", None)
+    report.say({"python": ".".join(map(str, sys.version_info[:3])), "quickie": quickie})
     arguments.bound_choices()
-    report: dict[str, Any] = {"python": ".".join(map(str, sys.version_info[:3])), "tasks": [], "problems": []}
     seen = footprint.start(os.path.dirname(os.path.abspath(request["tasks"])), loading.began)
     try:
         with loading.fresh_sources():
             tasks = loading.load(request["tasks"], running=False, argv=[":list"])
-            report["tasks"] = _tasks(tasks.by_name())
-            report["problems"] = tasks.problems
+            report.say({"names": [names for _, names in _grouped(tasks.known())]})
+            grouped = _grouped(tasks.by_name(lambda path: report.say({"at": {"namespace": path}})))
+            report.say({"names": [names for _, names in grouped]})
+            for task, names in grouped:
+                report.say({"at": {"task": names[0]}})
+                report.say({"task": _describe(task, names)})
+        report.say({"problems": tasks.problems, "footprint": seen.report()})
     except BaseException as failure:
-        report["error"] = explain(failure)
-    if os.getpid() != process:
-        os._exit(0)  # a child that the module forked: one answer is enough
-    report["quickie"] = getattr(sys.modules.get("quickie._meta"), "__version__", None)
-    report["footprint"] = seen.report()
-    return report
+        report.say({"error": explain(failure), "footprint": seen.report()})
 
 
-def _tasks(by_name: "dict[str, Any]") -> "list[dict[str, Any]]":
-    names: dict[int, tuple[Any, list[str]]] = {}
+class _Report:
+    """Written by its path, anew each time: a module may have closed every descriptor."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._process = os.getpid()
+        self._open, self._dumps = open, json.dumps  # a module may put others in their places
+
+    def say(self, line: "dict[str, Any]") -> None:
+        if os.getpid() != self._process:
+            os._exit(0)  # a child that the module forked: one report is enough
+        with self._open(self._path, "a", encoding="utf-8") as file:
+            file.write(self._dumps(line) + "\n")
+
+
+def _grouped(by_name: "dict[str, Any]") -> "list[tuple[Any, list[str]]]":
+    """Return each task with its names, the principal one first."""
+    tasks: dict[int, tuple[Any, list[str]]] = {}
     for name, task in by_name.items():
-        names.setdefault(id(task), (task, []))[1].append(name)
-    return sorted((_describe(task, own) for task, own in names.values()), key=lambda entry: entry["name"])
+        tasks.setdefault(id(task), (task, []))[1].append(name)
+    grouped = []
+    for task, names in tasks.values():
+        principal = _principal(task, names)
+        grouped.append((task, [principal, *sorted(each for each in names if each != principal)]))
+    return grouped
 
 
 def _describe(task: Any, names: "list[str]") -> "dict[str, Any]":
-    name = _principal(task, names)
     entry: dict[str, Any] = {
-        "name": name,
-        "aliases": sorted(each for each in names if each != name),
+        "name": names[0],
+        "aliases": names[1:],
         "help": "",
         "short_help": "",
         "usage": "",

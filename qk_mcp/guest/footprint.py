@@ -197,8 +197,10 @@ def start(root: str, began: int) -> Footprint:
         ("access", footprint.look),
         ("lstat", footprint.link),
         ("readlink", footprint.link),
+        ("open", None),  # it is audited, but not the directory that its path may be relative to
     ):
         _wrap(name, note, footprint)
+    _watch_forks(footprint)
     sys.addaudithook(footprint.hear)
     return footprint
 
@@ -211,6 +213,8 @@ def _wrap(name: str, note: Any, footprint: Footprint) -> None:
     def noting(path: Any, *args: Any, **options: Any) -> Any:
         if options.get("dir_fd") is not None:
             footprint.why = footprint.why or "a directory by its descriptor"
+        elif note is None:
+            pass
         elif options.get("follow_symlinks", True):
             note(path)
         else:
@@ -223,6 +227,21 @@ def _wrap(name: str, note: Any, footprint: Footprint) -> None:
             supporting.add(noting)
     setattr(os, name, noting)
     setattr(posix, name, noting)  # which Python's own import uses
+
+
+def _watch_forks(footprint: Footprint) -> None:
+    """Hear of the processes that `multiprocessing` starts: unlike those of `subprocess` they are not audited."""
+    try:
+        import _posixsubprocess
+    except ImportError:
+        return
+    usual = _posixsubprocess.fork_exec
+
+    def fork_exec(*args: Any) -> int:
+        footprint.why = footprint.why or "a child process"
+        return usual(*args)
+
+    _posixsubprocess.fork_exec = fork_exec
 
 
 def _place(path: Any) -> "str | None":

@@ -197,10 +197,14 @@ class Tasks:
             self._resolve(None)
         return self._root._mappings.get(name)
 
-    def by_name(self) -> "dict[str, Any]":
-        """Return every task by every name."""
-        self._resolve(None)
+    def known(self) -> "dict[str, Any]":
+        """Return the tasks by name that no lazy namespace need be asked for."""
         return {name: task for name, task in self._root._mappings.items() if isinstance(name, str)}
+
+    def by_name(self, asking: "Callable[[str], None] | None" = None) -> "dict[str, Any]":
+        """Return every task by every name; `asking` hears of each lazy namespace before it is asked."""
+        self._resolve(None, asking)
+        return self.known()
 
     def near(self, name: str) -> "list[str]":
         """Return the names most like `name`, nearest first."""
@@ -208,7 +212,7 @@ class Tasks:
 
         return difflib.get_close_matches(name, self.by_name(), _NEAR)
 
-    def _resolve(self, wanted: "str | None") -> None:
+    def _resolve(self, wanted: "str | None", asking: "Callable[[str], None] | None" = None) -> None:
         pending = getattr(self._root, "_pending", {})  # quickie 0.6 has none: it resolves at once
         with fresh_sources():
             for _ in range(_NAMESPACES):
@@ -217,6 +221,8 @@ class Tasks:
                 )
                 if path is None:
                     return
+                if asking is not None:
+                    asking(path)
                 for item in pending.pop(path):
                     if len(path) > _PATH:
                         self._attempt(path, _complain)

@@ -2,7 +2,6 @@
 
 import gc
 import os
-from typing import Any
 
 from . import leaving, loading
 from .control import Control
@@ -27,18 +26,8 @@ def serve(control: Control, supervisor: int) -> None:
         from . import describing
 
         control.close()
-        _write(request["result"], describing.describe(request))
+        describing.describe(request)
         os._exit(0)  # neither threads nor exit handlers of the project's module matter any more
     from . import running
 
     running.run(request, control, supervisor)
-
-
-def _write(path: str, result: "dict[str, Any]") -> None:
-    """Write to a path, not to a descriptor: a module may have closed every one of them."""
-    import json
-
-    part = path + ".part"
-    with open(part, "w", encoding="utf-8") as file:
-        json.dump(result, file)
-    os.replace(part, path)

@@ -225,7 +225,7 @@ def test_json_is_what_list_tasks_answers_and_the_interpreter(qk_mcp: CommandLine
     outcome = qk_mcp("inspect", "--json", *options)
     assert (outcome.code, outcome.stderr) == (1, "")
     printed: list[dict[str, Any]] = json.loads(outcome.stdout)
-    found = {"python": sys.executable, "quickie": "1.0.0", "reason": "the Python that runs qk-mcp"}
+    found = {"python": sys.executable, "quickie": "1.0.0", "reason": "the Python that runs qk-mcp", "passed_over": []}
     assert [each.pop("interpreter") for each in printed] == [
         found | {"version": VERSION},
         found | {"version": VERSION.rpartition(".")[0]},

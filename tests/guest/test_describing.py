@@ -21,6 +21,14 @@ _ODD = """
         RED = "red"
         BLUE = "blue"
 
+    class Size(enum.StrEnum):
+        SMALL = "s"
+        LARGE = "l"
+
+    class Level(enum.IntEnum):
+        LOW = 1
+        HIGH = 2
+
     class Unspeakable:
         def __repr__(self):
             raise RuntimeError("no")
@@ -40,6 +48,10 @@ _ODD = """
         Arg("--path", type=pathlib.Path, default=pathlib.Path("a/b")),
         Arg("--colour", type=Colour, choices=list(Colour), default=Colour.RED),
         Arg("--by-name", type=Colour.__getitem__, choices=list(Colour), default=Colour.BLUE),
+        Arg("--by-value", type=lambda text: Colour(text), choices=list(Colour), default=Colour.BLUE),
+        Arg("--text", type=str, choices=list(Size), default=Size.SMALL),
+        Arg("--lower", type=str.lower, choices=list(Size)),
+        Arg("--number", type=int, choices=list(Level), default=Level.HIGH),
         Arg("--day", type=datetime.date.fromisoformat, default=datetime.date(2024, 2, 29)),
         Arg("--set", default={"b", "a", "c"}),
         Arg("--function", default=lambda: 1),
@@ -78,6 +90,7 @@ _ODD = """
         Arg("--hidden", help=argparse.SUPPRESS),
         Arg("--default", default=5, help="it is %(default)s, of %(type)s; 100%%", type=int),
         Arg("--stray", help="50% of it"),
+        Arg("--sure", help="100% sure"),
         Arg("--absent", default=argparse.SUPPRESS, help="nothing if absent"),
     ])
     def truth(**given):
@@ -211,6 +224,10 @@ def test_defaults_that_json_cannot_hold_are_readable(told: dict[str, Any]) -> No
         "path": "a/b",
         "colour": "red",
         "by_name": "BLUE",
+        "by_value": "blue",
+        "text": "s",
+        "lower": None,
+        "number": 2,
         "day": "2024-02-29",
         "set": ["a", "b", "c"],
         "function": "<lambda>",
@@ -244,10 +261,16 @@ def test_types_have_names(told: dict[str, Any]) -> None:
     }
 
 
-def test_choices_are_what_is_to_be_written_and_bounded(told: dict[str, Any]) -> None:
+def test_choices_are_what_is_to_be_written_and_bounded(told: dict[str, Any], odd: Path) -> None:
     values, choices = _arguments(told["values"]), _arguments(told["choices"])
     assert values["colour"]["choices"] == ["red", "blue"]
     assert values["by_name"]["choices"] == ["RED", "BLUE"]
+    assert values["by_value"]["choices"] == ["red", "blue"]
+    assert values["text"]["choices"] == values["lower"]["choices"] == ["s", "l"]
+    assert values["number"]["choices"] == [1, 2]
+    for argument in values.values():
+        for word in argument["choices"] or ():
+            assert run(odd, "values", argument["flags"][0], str(word)).exit_code == 0
     assert choices["hundred_million"]["choices"] == list(range(100))
     assert "first 100 choices" in choices["hundred_million"]["help"]
     assert choices["generated"]["choices"] == ["a", "b", "c"]
@@ -272,6 +295,7 @@ def test_help_is_expanded_and_suppressed_arguments_are_left_out(told: dict[str, 
     truth = _arguments(told["truth"])
     assert truth["default"]["help"] == "it is 5, of int; 100%"
     assert truth["stray"]["help"] == "50% of it"
+    assert truth["sure"]["help"] == "100% sure"
     assert truth["absent"]["default"] is None
     assert truth["any"]["help"] is None
     assert "hidden" not in truth

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from qk_mcp import catalog, listing
+from qk_mcp.report import read
 from tests.support.environment import BARE_PATH
 
 __all__ = ["Ran", "describe", "listed", "run", "tasks_of"]
@@ -32,7 +33,8 @@ def describe(root: Path, python: Path | str = sys.executable, **environ: str) ->
         )
         if not result.exists():
             raise AssertionError(f"no report, exit {done.returncode}\n{done.stdout!r}\n{done.stderr!r}")
-        report: dict[str, Any] = json.loads(result.read_text())
+        report = read(result, "was stopped")
+        assert report is not None
         return report
 
 

@@ -22,7 +22,7 @@ from qk_mcp.clients import Client
 from qk_mcp.errors import ClientFileKept, ClientFileUnreadable
 from qk_mcp.replacing import locked, replace
 
-__all__ = ["add", "remove", "servers"]
+__all__ = ["add", "is_editable", "remove", "servers"]
 
 _BOM = "\ufeff"
 
@@ -54,26 +54,40 @@ def servers(client: Client, file: Path) -> dict[str, Any]:
     return dict(table) if isinstance(table, dict) else {}
 
 
+def is_editable(client: Client, file: Path) -> bool:
+    """Say whether `add` would edit the client's file: YAML, and JSON with comments, it would not."""
+    if client.format != "json":
+        return client.format == "toml"
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+        return not text.strip() or isinstance(json.loads(text), dict)
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
 def add(client: Client, file: Path, name: str, launch: Sequence[str]) -> Path | None:
     """Write into a client's file that `launch` starts the server `name`; return where the old file is kept.
 
     An entry of that name keeps its other settings. The file and its directory are made. Raises ClientFileKept.
     """
     entry = entry_of(client, name, launch)
+    command = {key for key, value in client.entry.items() if value in ("{program}", "{args}", "{launch}")}
 
     def change_json(text: str) -> str:
         written = _loads(text).get(client.table)
         if not (isinstance(written, dict) and isinstance(written.get(name), dict)):
             return json_edit.put(text, (client.table, name), entry)
         for key, value in entry.items():
-            text = json_edit.put(text, (client.table, name, key), value)
+            if key in command or key not in written[name]:
+                text = json_edit.put(text, (client.table, name, key), value)
         return text
 
     def change_toml(text: str) -> str:
         old = tomllib.loads(text).get(client.table, {}).get(name, {})
         if old:
             text = _without(text, client.table, name)
-        return _append(text, client.table, name, {**old, **entry})
+        chosen = {key: value for key, value in entry.items() if key in command or key not in old}
+        return _append(text, client.table, name, {**old, **chosen})
 
     by_hand = f"write this by hand:\n\n{snippet(client, name, launch)}"
     return _edit(client, file, change_toml if client.format == "toml" else change_json, by_hand)

@@ -27,8 +27,6 @@ class OwnCommand:
     add: tuple[str, ...]
     remove: tuple[str, ...] = ()
     """Empty when it can only add."""
-    replaces: bool = True
-    """Whether adding replaces an entry of the same name; otherwise it is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +67,6 @@ CLIENTS = (
             program="claude",
             add=("mcp", "add", "-s", "user", "{name}", "--", "{launch}"),
             remove=("mcp", "remove", "-s", "user", "{name}"),
-            replaces=False,
         ),
         readers="in every project",
         then="start a new session of Claude Code; /mcp shows the server",

@@ -222,4 +222,8 @@ def _exposure(path: Path) -> tuple[str, ...]:
     if mode := stat.S_IMODE(status.st_mode) & 0o022:
         others = "everybody" if mode & 0o002 else "its group"
         return (f"{path} can be changed by {others}: chmod go-w {shlex.quote(str(path))}",)
+    mode = stat.S_IMODE(path.parent.stat().st_mode)
+    if mode & 0o002 and not mode & stat.S_ISVTX:
+        remedy = f"chmod o-w {shlex.quote(str(path.parent))}"
+        return (f"{path} can be replaced by everybody, who may write to its directory: {remedy}",)
     return ()

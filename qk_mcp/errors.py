@@ -395,7 +395,7 @@ class UnknownClient(UsageError):
         elif name:
             hint = "tell any other client by hand: what starts the server is shown by `qk-mcp install cursor`"
         else:
-            hint = f"name one of them, as in: {known[0]}"
+            hint = "name one of them"
         what = f"no client is known as {name!r}" if name else "which client?"
         super().__init__(what, f"Clients: {', '.join(known)}.", hint)
 

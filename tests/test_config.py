@@ -188,6 +188,11 @@ def test_a_config_that_others_may_write_is_warned_of(tmp_path: Path) -> None:
         assert read(file, HOME).warnings == (f"{file} can be changed by {who}: chmod go-w {file}",)
     file.chmod(0o644)
     assert read(file, HOME).warnings == ()
+    tmp_path.chmod(0o777)
+    [warning] = read(file, HOME).warnings
+    assert warning.endswith(f"can be replaced by everybody, who may write to its directory: chmod o-w {tmp_path}")
+    tmp_path.chmod(0o1777)
+    assert read(file, HOME).warnings == ()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -1,5 +1,6 @@
 """The checks of `qk-mcp doctor`: each looks at one thing and says how it is and what mends it."""
 
+import json
 import os
 import shlex
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from qk_mcp import __version__
+from qk_mcp.cli.program import is_ours
 from qk_mcp.config import read
 from qk_mcp.errors import QkMcpError
 from qk_mcp.project import Project
@@ -63,9 +65,9 @@ def check_scripts(environ: Mapping[str, str]) -> Iterator[Check]:
         what = f"no qk-mcp is on PATH\nit can be started as {shlex.join([sys.executable, '-m', 'qk_mcp'])}"
         yield Check("command", "note", what, f"add {own.parent} to PATH" if own else "")
     else:
-        yield _script(Path(first), "the qk-mcp that a shell finds")
+        yield _script(Path(first), "the qk-mcp that a shell finds", own)
     if own and (first is None or not own.samefile(first)):
-        installed = _script(own, "the qk-mcp of this installation")
+        installed = _script(own, "the qk-mcp of this installation", own)
         if installed.status == "wrong":
             yield installed
 
@@ -80,17 +82,21 @@ def _own_script() -> Path | None:
     return next((Path(script) for script in map(os.path.normpath, found) if os.path.isfile(script)), None)
 
 
-def _script(script: Path, which: str) -> Check:
+def _script(script: Path, which: str, own: Path | None) -> Check:
     try:
-        text = script.read_bytes()[:4096].decode(errors="replace")
+        text, ours = script.read_bytes()[:4096].decode(errors="replace"), is_ours(script)
     except OSError as error:
         return Check("command", "wrong", f"{which} cannot be read: {error.strerror}\n{script}", _reinstallation())
     if "quickie" in text and "qk_mcp" not in text:
-        what = f"{which} is quickie's own server, which took the place of ours\n{script}"
-        return Check("command", "wrong", what, _reinstallation())
+        if own and script.samefile(own):
+            what = f"{which} is quickie's own server, which took the place of ours\n{script}"
+            return Check("command", "wrong", what, _reinstallation())
+        what = f"{which} is quickie's own server, of another environment\n{script}"
+        start = shlex.join([sys.executable, "-m", "qk_mcp"])
+        return Check("command", "wrong", what, f"start this one as {start}, or put its directory first on PATH")
     if "qk_mcp" not in text:
         return Check("command", "note", f"what {which} is cannot be told: a shim, or another program\n{script}")
-    if os.path.join(os.path.dirname(sys.executable), "") not in text:
+    if not ours:
         return Check("command", "note", f"{which} belongs to another installation\n{script}")
     return Check("command", "ok", f"{which} is this one\n{script}")
 
@@ -104,8 +110,21 @@ def _reinstallation() -> str:
         return "uv tool install --reinstall qk-mcp"
     if (prefix / "pipx_metadata.json").exists():
         return "pipx reinstall qk-mcp"
-    command = install_command(Path(sys.executable), os.environ, "qk-mcp")
+    command = install_command(Path(sys.executable), os.environ, _origin())
     return command.replace("pip install ", "pip install --force-reinstall --no-deps ")  # uv takes the same options
+
+
+def _origin() -> str:
+    """Return what pip installs this program from: the directory that it came from, or the package index."""
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        url = json.loads(distribution("qk-mcp").read_text("direct_url.json") or "{}").get("url", "")
+    except (PackageNotFoundError, ValueError, AttributeError):
+        return "qk-mcp"
+    parts = urlsplit(str(url))
+    return unquote(parts.path) if parts.scheme == "file" else "qk-mcp"
 
 
 def check_config(file: Path | None) -> Iterator[Check]:

@@ -13,6 +13,7 @@ from typing import Any
 from qk_mcp import __version__, client_entries, client_files, clients
 from qk_mcp.cli.checks import Check
 from qk_mcp.cli.handshake import Hello, greet
+from qk_mcp.cli.program import program
 from qk_mcp.clients import Client
 from qk_mcp.config import present
 from qk_mcp.errors import NoHome, QkMcpError, ServerFailed
@@ -43,7 +44,7 @@ def check_clients(environ: Mapping[str, str]) -> Iterator[Check]:
                     known = True
                     yield _check(place, name, entry, launch, environ)
     if not known:
-        yield Check("clients", "note", "none starts this server", "qk-mcp install CLIENT --write")
+        yield Check("clients", "note", "none starts this server", f"{shlex.join(program())} install CLIENT --write")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,10 @@ class _Place:
 
     def repair(self, name: str, launch: Sequence[str]) -> str:
         """Return what puts an entry right; it keeps its projects and config."""
-        if self.base or self.client.format == "yaml":
+        if self.base or not client_files.is_editable(self.client, self.file):
             return self.by_hand()
-        words = ["qk-mcp", "install", self.client.name]
-        words += [word for pair in pairwise(launch) if pair[0] in ("--project", "--config") for word in pair]
+        words = [*program(), "install", self.client.name]
+        words += [word for pair in _options(launch) if pair[0] in ("--project", "--config") for word in pair]
         words += ["--name", name] if name != "qk-mcp" else []
         return shlex.join([*words, "--write", "--force"])
 
@@ -130,9 +131,16 @@ def _greet(launch: tuple[str, ...], base: Path | None, variables: tuple[tuple[st
         return ": ".join([failure.fault, *(errors or lines)[-1:]])
 
 
+def _options(launch: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each word that may be an option with what may be its value, behind `=` or in the next word."""
+    for word, following in pairwise([*launch, ""]):
+        option, equals, value = word.partition("=")
+        yield option, value if equals else following
+
+
 def _missing(launch: Sequence[str], base: Path | None, environ: Mapping[str, str]) -> str:
     """Return what is wrong with the projects and the config that a command names; empty when nothing is."""
-    for option, value in pairwise(launch):
+    for option, value in _options(launch):
         try:
             if option == "--config" and not expand(value, base, environ).exists():
                 return f"its config does not exist: {value}"

@@ -39,7 +39,7 @@ def doctor(
     describe_timeout: DescribeTimeoutOption = 15.0,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> int:
-    """Check the installation, your config, projects and clients, and a server; say what to mend.
+    """Check everything that matters, and say what to mend.
 
     The exit code is 1 when something is wrong.
 

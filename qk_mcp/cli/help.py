@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HelpFormatter", "examples"]
 
-_UNSAID = (None, "False", "None", "[]", "0")
+_UNSAID = (None, "False", "True", "None", "[]", "0")
 """Defaults that say no more than that an option was not given."""
 
 _WIDEST = 100

@@ -49,7 +49,7 @@ def inspect(
     config: ConfigOption = None,
     describe_timeout: DescribeTimeoutOption = 15.0,
 ) -> int:
-    """Show your projects as an agent would see them: their tasks, or what is wrong.
+    """Show projects and tasks as an agent would see them.
 
     Parameters
     ----------
@@ -60,10 +60,9 @@ def inspect(
     filter
         Only tasks with this text in a name or alias, in any case; with *, ? or [ it is a glob.
     as_json
-        Print JSON only: what list_tasks answers, and the interpreter, why it was chosen, and whether listings
-        are remembered.
+        Print JSON only: what list_tasks answers, and what is told of the interpreter.
     watch
-        Show it again whenever a file changes that it depends on.
+        Show it again whenever a file changes.
     """
     check_seconds("--describe-timeout", describe_timeout)
     if watch and as_json:
@@ -146,15 +145,17 @@ async def _watch(view: _View, seconds: float) -> NoReturn:
             with sheet.console.capture() as drawn:
                 try:
                     inspections = await _look(view, catalogs, quiet=bool(shown))
-                    if any(each.catalog is None or each.catalog.uncacheable for each in inspections):
-                        pause = max(_PAUSE, min(_LONGEST_PAUSE, _IDLE_SHARE * (time.monotonic() - began)))
+                    anew = any(each.catalog is None or each.catalog.uncacheable for each in inspections)
                     _draw(sheet, view, inspections)
                 except QkMcpError as failure:  # the task is gone, for now
+                    anew = False
                     sheet.line(str(failure))
             if drawn.get() != shown:
                 shown = drawn.get()
                 sheet.console.clear()
                 print(shown, end="", flush=True)
+            elif anew:
+                pause = max(_PAUSE, min(_LONGEST_PAUSE, _IDLE_SHARE * (time.monotonic() - began)))
             await anyio.sleep(pause)
     finally:
         with anyio.CancelScope(shield=True):

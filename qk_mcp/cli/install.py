@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from qk_mcp import client_entries, client_files, clients
 from qk_mcp.cli.options import ConfigOption, ProjectOption
+from qk_mcp.cli.program import program
 from qk_mcp.cli.voice import note, warn
 from qk_mcp.clients import Client
 from qk_mcp.config import read, user_config_path
@@ -45,7 +46,7 @@ def install(
     write: Annotated[bool, Parameter(negative="")] = False,
     force: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Connect an MCP client to this server: show how, or do it.
+    """Connect an MCP client: show how, or do it.
 
     Clients: claude-code, claude-desktop, cursor, vscode, windsurf, zed, codex, gemini, goose, opencode.
 
@@ -59,7 +60,7 @@ def install(
     name
         What the client calls the server.
     write
-        Put it in, by the client's own command or by an edit of its file.
+        Do it, by the client's own command or in its file.
     force
         Replace a server of the same name.
     """
@@ -165,7 +166,7 @@ def _show(to: Client, file: Path, name: str, launch: list[str]) -> None:
         warn(f"a server named {name!r} is there already: {_started(to, there)}")
     if to.format != "yaml":
         words = [word for word in sys.argv[1:] if word != "--force"]
-        _say("or let it be done", shlex.join(["qk-mcp", *words, "--write", *["--force"] * (there is not None)]))
+        _say("or let it be done", shlex.join([*program(), *words, "--write", *["--force"] * (there is not None)]))
     if to.own and shutil.which(to.own.program):
         _say("or run", shlex.join([to.own.program, *client_entries.words(to, to.own.add, name, launch)]))
     if to.name == "cursor":
@@ -180,10 +181,9 @@ def _write(to: Client, file: Path, name: str, launch: list[str], *, force: bool)
         return
     if there is not None and not force:
         raise EntryTaken(to.title, name, file, _started(to, there), shlex.join(launch))
-    if to.own and (program := shutil.which(to.own.program)):
+    # An entry that is there is edited: the client's own command would drop what else its user has written into it.
+    if there is None and to.own and (program := shutil.which(to.own.program)):
         by_hand = f"qk-mcp install {to.name} shows what to write into {file} by hand"
-        if there is not None and not to.own.replaces:
-            _run(program, client_entries.words(to, to.own.remove, name, launch), by_hand)
         _run(program, client_entries.words(to, to.own.add, name, launch), by_hand)
         if name not in client_files.servers(to, file):  # an old one may ignore what it does not know
             warn(f"it is not in {file}, though: should {to.title} not show the server, {by_hand}")

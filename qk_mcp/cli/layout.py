@@ -46,7 +46,8 @@ class Sheet:
 
     def table(self, rows: Sequence[Sequence[Text]], indent: int, caps: Sequence[int]) -> None:
         """Add rows in columns, each as wide as its content or its cap; the last one gets the room that is left."""
-        widths = [min(_widest(column), cap) for column, cap in zip(zip(*rows, strict=True), caps, strict=False)]
+        columns_of = zip(zip(*rows, strict=True), caps, strict=False)
+        widths = [min(_widest(column), cap) if self.width else _widest(column) for column, cap in columns_of]
         taken = indent + sum(width + GAP for width in widths if width)
         last = self.width and max(_NARROWEST, self.width - taken)
         for row in rows:

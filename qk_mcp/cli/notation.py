@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from qk_mcp.catalog import Argument, Task
+from qk_mcp.cli.program import program
 
 __all__ = ["call", "choices_in_name", "command_line", "notation", "with_flags"]
 
@@ -56,7 +57,7 @@ def call(alias: str, task: Task) -> str:
 
 def command_line(alias: str, task: Task, options: Sequence[str]) -> str:
     """Return the same for a shell, with the options that say where the project is declared."""
-    return shlex.join(["qk-mcp", "run", *options, alias, task.name, *_required(task)])
+    return shlex.join([*program(), "run", *options, alias, task.name, *_required(task)])
 
 
 def _required(task: Task) -> list[str]:
@@ -69,7 +70,9 @@ def _required(task: Task) -> list[str]:
 
 
 def _example(argument: Argument) -> str:
-    return str(argument.choices[0]) if argument.choices else argument.dest.upper()
+    if argument.choices:
+        return str(argument.choices[0])
+    return "1" if argument.type in ("int", "float") else argument.dest.upper()
 
 
 def _values(argument: Argument) -> str:

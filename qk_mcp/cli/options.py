@@ -20,18 +20,16 @@ ProjectOption = Annotated[
         name="--project",
         negative="",
         metavar="NAME:PATH",
-        help="A project to use; may be repeated, a later one of the same name wins.",
+        help="Use this project; may be repeated.",
     ),
 ]
 ConfigOption = Annotated[
     Path | None,
-    Parameter(
-        name="--config", metavar="FILE", help="TOML or JSON file with a [projects] table to use instead of your own."
-    ),
+    Parameter(name="--config", metavar="FILE", help="Use this config, TOML or JSON, not your own."),
 ]
 DescribeTimeoutOption = Annotated[
     float,
-    Parameter(name="--describe-timeout", metavar="SECONDS", help="Seconds that describing a project's tasks may take."),
+    Parameter(name="--describe-timeout", metavar="SECONDS", help="Seconds that describing a project may take."),
 ]
 
 _LONGEST = 86_400

@@ -11,7 +11,7 @@ from cyclopts import App, Group, Parameter
 from qk_mcp.cli.help import examples
 from qk_mcp.cli.options import ConfigOption
 from qk_mcp.cli.voice import note, paint, warn
-from qk_mcp.config import present, read, user_config_path
+from qk_mcp.config import present, read, read_text, user_config_path
 from qk_mcp.errors import QkMcpError, UsageError
 from qk_mcp.project import Project, current_directory, expand, fit_alias, locate, parse_declaration
 from qk_mcp.registry import config_path
@@ -82,6 +82,8 @@ def remove(*names: Annotated[str, Parameter(name="NAME")], config: ConfigOption 
     file = _file(config)
     from qk_mcp import config_edit
 
+    if config_path(config, os.environ, current_directory()) is not None:
+        read_text(file)  # that it is not there is another mistake than an unknown name
     config_edit.remove(file, names)
     note(f"removed {', '.join(names)} from {file}")
 
@@ -111,7 +113,7 @@ def list_(
         note(f"there are no projects in {file}: `qk-mcp projects add NAME:PATH` adds one")
 
 
-@projects.command(help_epilogue=examples("qk-mcp projects path", '$EDITOR "$(qk-mcp projects path)"'))
+@projects.command(help_epilogue=examples("qk-mcp projects path", "qk-mcp projects path --config team.toml"))
 def path(*, config: ConfigOption = None) -> None:
     """Print the path of your config."""
     print(_file(config))

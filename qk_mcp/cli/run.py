@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,7 +32,7 @@ def run(
     timeout: Annotated[float | None, Parameter(metavar="SECONDS")] = None,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> int:
-    """Run a task as an agent would, and leave with its exit code.
+    """Run a task as an agent would.
 
     A first word that is the name of a project, or a path in one that begins with . / or ~, is the project;
     any other is a task of the default project, the only one or the one that the current directory belongs to.
@@ -44,7 +45,7 @@ def run(
     timeout
         Seconds after which the task is stopped, with all that it started; without it, there is no limit.
     as_json
-        Print nothing but the JSON that an agent would get, once the task has ended.
+        Print only the JSON that an agent would get, at the end.
     """
     if timeout is not None:
         check_seconds("--timeout", timeout)
@@ -62,7 +63,8 @@ def run(
         return interruption.run(_run(chosen, task, args, timeout, as_json=as_json))
     except UnknownTask as failure:
         if len(rest) < len(words) and task.startswith("-"):
-            raise MisplacedOption(task, f"qk-mcp run {task} {words[0]} TASK") from None
+            value = args[:1] if task in ("--timeout", "--project", "--config") else []
+            raise MisplacedOption(task, shlex.join(["qk-mcp", "run", task, *value, words[0], "TASK"])) from None
         projects = nearest(task, (each.alias for each in registry.projects)) if len(rest) == len(words) else None
         raise NoSuchTask(chosen.alias, task, failure.near, projects) from None
     except RunTimedOut as failure:

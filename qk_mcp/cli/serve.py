@@ -26,7 +26,7 @@ def serve(
     describe_timeout: DescribeTimeoutOption = 15.0,
     warm: bool = True,
 ) -> None:
-    """Serve the projects' tasks to an agent, over MCP on stdin and stdout.
+    """Serve the tasks of projects to an agent, over MCP on stdio.
 
     Without --project and --config: the projects that `qk-mcp projects add` registered, and the one
     that the current directory belongs to.
@@ -34,15 +34,15 @@ def serve(
     Parameters
     ----------
     verbose
-        Log more to stderr: -v tells each run, -vv everything.
+        Log each run to stderr; -vv: everything.
     quiet
         Log errors only.
     log_file
         Append a full log to this file.
     max_output
-        Characters of stdout, and of stderr, that an answer holds; the rest is kept in a file.
+        Characters of each stream in an answer.
     warm
-        Keep an interpreter ready for the next run of a project that is in use.
+        Keep an interpreter ready for the next run.
     """
     if max_output < _LEAST_OUTPUT:
         raise InvalidOption("--max-output", f"it must be {_LEAST_OUTPUT} or more, not {max_output}")

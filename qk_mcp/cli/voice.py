@@ -26,7 +26,8 @@ def tell(failure: QkMcpError) -> None:
 
 def warn(text: str) -> None:
     """Write a warning to stderr."""
-    _write(f"{label('warning')}: {printable(text)}")
+    first, *more = printable(text).splitlines() or [""]
+    _write("\n  ".join([f"{label('warning')}: {first}", *more]))
 
 
 def note(text: str) -> None:

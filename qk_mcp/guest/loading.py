@@ -210,7 +210,10 @@ class Tasks:
         """Return the names most like `name`, nearest first."""
         import difflib
 
-        return difflib.get_close_matches(name, self.by_name(), _NEAR)
+        folded: dict[str, str] = {}
+        for each in self.by_name():
+            folded.setdefault(each.casefold(), each)
+        return [folded[each] for each in difflib.get_close_matches(name.casefold(), folded, _NEAR)]
 
     def _resolve(self, wanted: "str | None", asking: "Callable[[str], None] | None" = None) -> None:
         pending = getattr(self._root, "_pending", {})  # quickie 0.6 has none: it resolves at once

@@ -109,7 +109,7 @@ def test_commands_come_with_what_they_do(qk_mcp: CommandLine) -> None:
     kind, answer = _answer(qk_mcp, "")
     assert kind == "words"
     assert {"serve", "projects", "inspect", "run"} <= set(answer)
-    assert answer["run"] == "Run a task as an agent would, and leave with its exit code."
+    assert answer["run"] == "Run a task as an agent would."
     assert _words(qk_mcp, "projects", "") == ["add", "list", "path", "remove"]
 
 

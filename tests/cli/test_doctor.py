@@ -17,7 +17,7 @@ import pytest
 from qk_mcp import __version__
 from qk_mcp.cli.checks import check_scripts
 from tests.support.cli import CommandLine
-from tests.support.environment import BARE_PATH, QK_MCP, scrubbed
+from tests.support.environment import BARE_PATH, PROGRAM, QK_MCP, scrubbed
 from tests.support.environments import make_venv, site_of
 from tests.support.projects import make_project
 
@@ -88,7 +88,7 @@ def test_json_says_the_same(qk_mcp: CommandLine, app: Path) -> None:
     assert doctor.ok
     assert [check["check"] for check in doctor.checks] == ["program", "command", "project app", "server", "clients"]
     assert all(list(check) == ["check", "status", "what", "remedy"] for check in doctor.checks)
-    assert doctor.of("clients")["remedy"] == "qk-mcp install CLIENT --write"
+    assert doctor.of("clients")["remedy"] == f"{PROGRAM} install CLIENT --write"
 
 
 def test_a_new_user_has_nothing_wrong(qk_mcp: CommandLine) -> None:
@@ -115,7 +115,7 @@ def test_quickies_script_on_path(qk_mcp: CommandLine, tmp_path: Path) -> None:
     assert check["status"] == "wrong"
     assert "quickie's own server" in check["what"]
     assert str(script) in check["what"]
-    assert re.search(r"pip install --force-reinstall --no-deps qk-mcp$", check["remedy"])
+    assert check["remedy"] == f"start this one as {PROGRAM}, or put its directory first on PATH"
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
     servers["remote"] = {"url": "https://example.com/qk-mcp"}
     file = qk_mcp.home / ".cursor" / "mcp.json"
     file.parent.mkdir()
-    file.write_text("// mine\n" + json.dumps({"mcpServers": servers}))
+    file.write_text(json.dumps({"mcpServers": servers}))
 
     found = {}
     for check in Doctor(qk_mcp).checks:
@@ -299,17 +299,17 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
         "gone": (
             "wrong",
             ": its command does not exist: /gone/bin/python",
-            f"qk-mcp install cursor --project app:{app} --name gone --write --force",
+            f"{PROGRAM} install cursor --project app:{app} --name gone --write --force",
         ),
         "empty": (
             "wrong",
             f"{unstarted}: No module named qk_mcp\n{empty} -m qk_mcp serve",
-            "qk-mcp install cursor --name empty --write --force",
+            f"{PROGRAM} install cursor --name empty --write --force",
         ),
         "older": (
             "note",
             f" starts qk-mcp 0.0.1, not {__version__}",
-            "qk-mcp install cursor --name older --write --force",
+            f"{PROGRAM} install cursor --name older --write --force",
         ),
         "moved": ("wrong", ": project 'app': there is no /moved/away", correct),
         "relative": ("wrong", ": the relative path 'app' leads nowhere", correct),
@@ -317,25 +317,37 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
         "bare": (
             "note",
             ": sh is looked for on PATH, which a graphical client may not have",
-            "qk-mcp install cursor --name bare --write --force",
+            f"{PROGRAM} install cursor --name bare --write --force",
         ),
         "bogus": (
             "wrong",
             f"{unstarted}: qk-mcp serve has no option --bogus\n{' '.join(ours)} --bogus",
-            "qk-mcp install cursor --name bogus --write --force",
+            f"{PROGRAM} install cursor --name bogus --write --force",
         ),
         "quickies": (
             "wrong",
             f" starts another server, quickie\n{tmp_path}/bin/qk-mcp",
-            "qk-mcp install cursor --name quickies --write --force",
+            f"{PROGRAM} install cursor --name quickies --write --force",
         ),
         "nowhere": (
             "wrong",
             ": its command does not exist: qk-mcp",
-            "qk-mcp install cursor --name nowhere --write --force",
+            f"{PROGRAM} install cursor --name nowhere --write --force",
         ),
         "off": ("note", " is switched off", "switch it on in Cursor"),
     }
+
+
+def test_what_install_would_not_edit_is_to_be_corrected_by_hand(qk_mcp: CommandLine) -> None:
+    file = qk_mcp.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    entry = {"command": "/gone/python", "args": ["-m", "qk_mcp", "serve", "--config=/moved.toml"]}
+    for comment, remedy in (
+        ("// mine\n", f"correct it in {file}"),
+        ("", "--config /moved.toml --name x --write --force"),
+    ):
+        file.write_text(comment + json.dumps({"mcpServers": {"x": entry}}))
+        assert Doctor(qk_mcp).of("Cursor")["remedy"].endswith(remedy)
 
 
 def test_files_of_the_current_directory_count(qk_mcp: CommandLine, app: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import Serve
 from tests.support.cli import CommandLine, Outcome
+from tests.support.environment import PROGRAM, QK_MCP
 from tests.support.processes import until
 from tests.support.projects import make_project
 
@@ -78,9 +79,9 @@ def test_in_a_pipe_each_task_is_one_line(qk_mcp: CommandLine, root: Path) -> Non
         0,
         _facts(root, "3; remembered until a file changes")
         + f"""
-  build, b    {"[--fast] [--jobs JOBS] debug|release":44}  Build the program for one target.  _qk/__init__.py:4
+  build, b    {"[--fast] [--jobs JOBS] debug|release":71}  Build the program for one target.  _qk/__init__.py:4
   db:migrate  {long}  Migrate the database.              _qk/db.py:3
-  test        {"[EXTRA...]":44}  Run the tests.                     _qk/__init__.py:16
+  test        {"[EXTRA...]":71}  Run the tests.                     _qk/__init__.py:16
 """,
         "",
     )
@@ -184,15 +185,15 @@ arguments
     assert project["tasks"] == [json.loads(entry)]
     assert calls == (
         '  run_task  {"project": "demo", "task_name": "build", "args": ["debug"]}\n'
-        "  shell     qk-mcp run demo build debug\n"
+        f"  shell     {PROGRAM} run demo build debug\n"
     )
 
 
 def test_the_line_to_copy_holds_the_options(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
     options = ["--project", f"my app:{project(FILES)}"]
     line = qk_mcp("inspect", *options, "my app", "test").stdout.splitlines()[-1]
-    assert line == f"  shell     qk-mcp run --project 'my app:{project(FILES)}' 'my app' test"
-    assert qk_mcp(*shlex.split(line)[2:]).code == 0
+    assert line == f"  shell     {PROGRAM} run --project 'my app:{project(FILES)}' 'my app' test"
+    assert qk_mcp(*shlex.split(line)[1 + len(QK_MCP) :]).code == 0
 
 
 @pytest.mark.usefixtures("root")
@@ -200,8 +201,9 @@ def test_the_call_to_copy_can_be_run(qk_mcp: CommandLine) -> None:
     shown = qk_mcp("inspect", "demo", "db:migrate").stdout.splitlines()
     call, shell = (line.split(maxsplit=1)[1] for line in shown[-2:])
     assert json.loads(call) == {"project": "demo", "task_name": "db:migrate", "args": ["--to", "TO"]}
-    program, *words = shlex.split(shell)
-    assert (program, qk_mcp(*words).code) == ("qk-mcp", 0)
+    words = shlex.split(shell)
+    assert words[: len(QK_MCP)] == QK_MCP
+    assert qk_mcp(*words[len(QK_MCP) :]).code == 0
     assert "  --level LEVEL" in "\n".join(shown)
     assert "  --maybe [MAYBE]" in "\n".join(shown)
 

@@ -464,17 +464,32 @@ def test_a_command_that_does_nothing_is_noticed(qk_mcp: CommandLine, own_command
     assert "though" not in qk_mcp("install", "claude-code", "--write", env=path).stderr
 
 
-def test_the_clients_own_command_replaces_and_removes(qk_mcp: CommandLine, own_command: Any) -> None:
+def test_an_entry_that_is_there_is_edited_and_the_clients_own_command_removes(
+    qk_mcp: CommandLine, own_command: Any
+) -> None:
+    """The command would drop what the user has written into the entry; one that fails in the middle, the entry."""
     path, calls = own_command("claude")
     file = qk_mcp.home / ".claude.json"
-    file.write_text('{"mcpServers": {"qk-mcp": {"type": "stdio", "command": "qk-mcp", "args": ["serve"]}}}')
+    kept = {"env": {"A": "1"}, "timeout": 5}
+    file.write_text(json.dumps({"mcpServers": {"qk-mcp": {"command": "qk-mcp", "args": ["serve"], **kept}}}))
     assert qk_mcp("install", "claude-code", "--write", env=path).code == 1
-    assert calls() == []
     assert qk_mcp("install", "claude-code", "--write", "--force", env=path).code == 0
-    remove = ["mcp", "remove", "-s", "user", "qk-mcp"]
-    assert calls() == [remove, ["mcp", "add", "-s", "user", "qk-mcp", "--", *SERVE]]
+    assert calls() == []
+    entry = _json(file)["mcpServers"]["qk-mcp"]
+    assert [entry["command"], *entry["args"]] == SERVE
+    assert {key: entry[key] for key in kept} == kept
     assert qk_mcp("uninstall", "claude-code", env=path).code == 0
-    assert calls()[2:] == [remove]
+    assert calls() == [["mcp", "remove", "-s", "user", "qk-mcp"]]
+
+
+def test_what_a_user_has_set_stays(qk_mcp: CommandLine) -> None:
+    file = qk_mcp.home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('[mcp_servers.qk-mcp]\ncommand = "qk-mcp"\nstartup_timeout_sec = 60\ntool_timeout_sec = 900\n')
+    assert qk_mcp("install", "codex", "--write", "--force").code == 0
+    entry = tomllib.loads(file.read_text())["mcp_servers"]["qk-mcp"]
+    assert [entry["command"], *entry["args"]] == SERVE
+    assert (entry["startup_timeout_sec"], entry["tool_timeout_sec"]) == (60, 900)
 
 
 def test_what_can_only_add_is_taken_out_by_an_edit(qk_mcp: CommandLine, own_command: Any) -> None:

@@ -1,10 +1,11 @@
 """Environments for the programs under test: nothing of the developer's own, and nothing that hides a fault."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
-__all__ = ["BARE_PATH", "MARK", "QK_MCP", "scrubbed"]
+__all__ = ["BARE_PATH", "MARK", "PROGRAM", "QK_MCP", "scrubbed"]
 
 BARE_PATH = "/usr/local/bin:/usr/bin:/bin"
 """What a graphical client hands to the servers it starts: no `qk`, no virtual environment."""
@@ -14,6 +15,9 @@ MARK = "TESTS_SERVER"
 
 QK_MCP = [sys.executable, "-m", "qk_mcp"]
 """The command line under test."""
+
+PROGRAM = shlex.join(QK_MCP)
+"""The same for a shell: in a clean environment no `qk-mcp` is on PATH."""
 
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "USER", "LOGNAME", "SHELL", "TERM", "TZ")
 

@@ -1,0 +1,24 @@
+"""How this program is started in the user's shell: for lines that are to be copied."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+__all__ = ["is_ours", "program"]
+
+
+def program() -> list[str]:
+    """Return the words before the command: `qk-mcp` only where a shell finds this installation by that name."""
+    found = shutil.which("qk-mcp")
+    if found and is_ours(Path(found)):
+        return ["qk-mcp"]
+    if os.path.basename(sys.argv[0]) == "qk-mcp":
+        return [sys.argv[0]]
+    return [sys.executable, "-m", "qk_mcp"]
+
+
+def is_ours(script: Path) -> bool:
+    """Say whether a console script starts this program with this Python. Raises OSError if it cannot be read."""
+    text = script.read_bytes()[:4096].decode(errors="replace")
+    return "qk_mcp" in text and os.path.join(os.path.dirname(sys.executable), "") in text

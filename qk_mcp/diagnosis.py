@@ -33,6 +33,8 @@ _PACKAGES = {
     "yaml": "PyYAML",
 }
 """Packages that are not called what they are imported as."""
+_SHARED = ("azure", "google")
+"""Modules of which many packages have a part each; those that are called so are others."""
 _MESSAGE = 1_000
 """Characters of an exception's message."""
 _OUTPUT = 2_000
@@ -139,6 +141,8 @@ def _remedy_for_missing(plan: Plan, missing: str) -> str:
             return f"install the project itself into that environment: {command}"
         if plan.location.tasks.is_dir() and _is_module(root / missing):
             return f"move {missing} into {plan.location.tasks}: only what lies there can be imported by its tasks"
+    if missing in _SHARED:
+        return f"many packages have a part of {missing!r}: install the one that is meant with {quote(str(python))} -m pip"
     package = _PACKAGES.get(missing, one_line(missing, 100))
     command = install_command(python, plan.variables, package)
     if plan.interpreter.mending:

@@ -142,7 +142,7 @@ def _remedy_for_missing(plan: Plan, missing: str) -> str:
         if plan.location.tasks.is_dir() and _is_module(root / missing):
             return f"move {missing} into {plan.location.tasks}: only what lies there can be imported by its tasks"
     if missing in _SHARED:
-        return f"many packages have a part of {missing!r}: install the one that is meant with {quote(str(python))} -m pip"
+        return f"many packages have a part of {missing!r}: install the right one by {quote(str(python))} -m pip"
     package = _PACKAGES.get(missing, one_line(missing, 100))
     command = install_command(python, plan.variables, package)
     if plan.interpreter.mending:

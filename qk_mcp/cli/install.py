@@ -94,8 +94,8 @@ def uninstall(client: ClientName = None, /, *, name: ServerName = "qk-mcp") -> N
         raise EntryMissing(to.title, name, file, ours)
     if name not in ours:
         raise EntryNotOurs(to.title, name, file, _started(to, servers[name]))
-    if to.own and to.own.remove and (program := shutil.which(to.own.program)):
-        _run(program, client_entries.words(to, to.own.remove, name, [""]), f"take {name!r} out of {file} by hand")
+    if to.own and to.own.remove and (own := shutil.which(to.own.program)):
+        _run(own, client_entries.words(to, to.own.remove, name, [""]), f"take {name!r} out of {file} by hand")
     else:
         backup = client_files.remove(to, file, name)
         note(f"removed {name} from {file} (as it was: {backup})")
@@ -182,9 +182,9 @@ def _write(to: Client, file: Path, name: str, launch: list[str], *, force: bool)
     if there is not None and not force:
         raise EntryTaken(to.title, name, file, _started(to, there), shlex.join(launch))
     # An entry that is there is edited: the client's own command would drop what else its user has written into it.
-    if there is None and to.own and (program := shutil.which(to.own.program)):
+    if there is None and to.own and (own := shutil.which(to.own.program)):
         by_hand = f"qk-mcp install {to.name} shows what to write into {file} by hand"
-        _run(program, client_entries.words(to, to.own.add, name, launch), by_hand)
+        _run(own, client_entries.words(to, to.own.add, name, launch), by_hand)
         if name not in client_files.servers(to, file):  # an old one may ignore what it does not know
             warn(f"it is not in {file}, though: should {to.title} not show the server, {by_hand}")
         _note_time_limit(to, file, name)
@@ -197,14 +197,14 @@ def _write(to: Client, file: Path, name: str, launch: list[str], *, force: bool)
     _say("then", to.then)
 
 
-def _run(program: str, words: Sequence[str], by_hand: str) -> None:
+def _run(own: str, words: Sequence[str], by_hand: str) -> None:
     """Run a client's own command. Raises ClientCommandFailed."""
     import subprocess
 
-    command = shlex.join([Path(program).name, *words])
+    command = shlex.join([Path(own).name, *words])
     try:
         process = subprocess.Popen(
-            [program, *words],
+            [own, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

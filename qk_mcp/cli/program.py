@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["is_ours", "program"]
@@ -11,8 +12,9 @@ __all__ = ["is_ours", "program"]
 def program() -> list[str]:
     """Return the words before the command: `qk-mcp` only where a shell finds this installation by that name."""
     found = shutil.which("qk-mcp")
-    if found and is_ours(Path(found)):
-        return ["qk-mcp"]
+    with suppress(OSError):
+        if found and is_ours(Path(found)):
+            return ["qk-mcp"]
     if os.path.basename(sys.argv[0]) == "qk-mcp":
         return [sys.argv[0]]
     return [sys.executable, "-m", "qk_mcp"]

@@ -12,6 +12,7 @@ import sys
 
 __all__ = ["mend_stdin"]
 
+_CHUNK = 1 << 16
 _BOM = b"\xef\xbb\xbf"
 _ESCAPE = re.compile(
     rb"\\(?: u[dD][89abAB][0-9a-fA-F]{2} \\u[dD][c-fC-F][0-9a-fA-F]{2} | (u[dD][89a-fA-F][0-9a-fA-F]{2}) | . )",
@@ -24,7 +25,7 @@ _REPLACEMENT = rb"\ufffd"
 
 def mend_stdin() -> None:
     """Have `sys.stdin` read what the client sends, line by line, with U+FFFD in place of every lone surrogate."""
-    sys.stdin = io.TextIOWrapper(io.BufferedReader(_Lines(0)), encoding="utf-8")
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(_Lines(0), _CHUNK), encoding="utf-8")
 
 
 def _mended(line: bytes) -> bytes:
@@ -47,7 +48,7 @@ class _Lines(io.RawIOBase):
 
     def readinto(self, target: memoryview) -> int:  # type: ignore[override]
         while not self._ready:
-            data = os.read(self._descriptor, 1 << 16)
+            data = os.read(self._descriptor, _CHUNK)
             if not data and not self._line:
                 return 0
             *lines, rest = data.split(b"\n") if data else (b"", b"")

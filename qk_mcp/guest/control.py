@@ -6,7 +6,7 @@ place: what is no longer our socket is left alone.
 
 import json
 import os
-import select
+from select import POLLHUP, poll  # by name: libraries put others in their places
 from typing import Any
 
 __all__ = ["Control"]
@@ -34,9 +34,9 @@ class Control:
         """Say whether the server is gone, or has given the request up."""
         if not self._is_ours():
             return False
-        poll = select.poll()
-        poll.register(self._descriptor, 0)  # a hang-up is always told
-        return any(events & select.POLLHUP for _, events in poll.poll(0))
+        looking = poll()
+        looking.register(self._descriptor, 0)  # a hang-up is always told
+        return any(events & POLLHUP for _, events in looking.poll(0))
 
     def tell(self, event: "dict[str, Any]") -> None:
         """Say what is in the way."""

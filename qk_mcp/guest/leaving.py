@@ -11,6 +11,7 @@ anything by ending is there no collection.
 import gc
 import struct
 import sys
+from importlib.machinery import ExtensionFileLoader
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 from weakref import ReferenceType
@@ -38,12 +39,14 @@ _PLAIN = frozenset(
     operator.attrgetter operator.itemgetter operator.methodcaller re.Match re.Pattern
     sys.flags types.GenericAlias types.SimpleNamespace types.UnionType typing.Generic typing.ParamSpec
     typing.ParamSpecArgs typing.ParamSpecKwargs typing.TypeAliasType typing.TypeVar typing.TypeVarTuple typing.Union
-    weakref.CallableProxyType weakref.ProxyType weakref.ReferenceType
+    weakref.ReferenceType
     """.split()  # noqa: SIM905  # one name a line would take a hundred
 )
 """Types written in C that do no more than let go of what they hold."""
 _TIDY = frozenset({"_weakrefset", "logging", "weakref", "_destroy", "_localdummy_destroyed", "clear_locals"})
 """Modules, and functions in C, whose weak references keep tables of their own tidy, and do nothing else."""
+_MOST = 100_000
+"""Objects above which to look at them takes too long."""
 _POINTER = struct.calcsize("P")
 
 
@@ -59,10 +62,13 @@ class _End:
     def __del__(self) -> None:
         made = gc.get_objects()
         gc.unfreeze()
-        if sys.is_finalizing() and not any(map(_is_told, made)):
-            made += gc.get_referents(*made)
-            if _end_quietly(made, self.known):
-                gc.freeze()
+        try:
+            if sys.is_finalizing() and len(made) < _MOST and not any(map(_is_told, made)):
+                made += gc.get_referents(*made)
+                if _end_quietly(made, self.known):
+                    gc.freeze()
+        except BaseException:
+            return  # raised by a foreign class, whose end is the usual one then
 
 
 def keep() -> None:
@@ -104,12 +110,14 @@ def _is_quiet(kind: type) -> bool:
 
 def _is_told(thing: Any) -> bool:
     """Say whether this runs code of others when something ends: a weak reference with a callback, a module in C."""
-    if isinstance(thing, ReferenceType):
+    kind = type(thing)  # whereas `isinstance` may ask the object, which may be a proxy of another
+    if issubclass(kind, ReferenceType):
         callback = thing.__callback__
-        if isinstance(callback, (FunctionType, BuiltinFunctionType)):
+        if type(callback) in (FunctionType, BuiltinFunctionType):
             return (callback.__module__ or callback.__name__) not in _TIDY
         return callback is not None
-    if type(thing) is ModuleType:
-        loader = type(getattr(thing, "__loader__", None)).__name__
-        return loader == "ExtensionFileLoader" and thing.__name__.partition(".")[0] not in sys.stdlib_module_names
+    if kind is ModuleType:
+        names = ModuleType.__getattribute__(thing, "__dict__")
+        package = str(names.get("__name__")).partition(".")[0]
+        return type(names.get("__loader__")) is ExtensionFileLoader and package not in sys.stdlib_module_names
     return False

@@ -103,6 +103,32 @@ thing.itself = thing
 told = weakref.ref(thing, lambda _, say=say: say("thing ended"))
 """
     + _TASK,
+    "a proxy that tells": _HEAD
+    + """
+import weakref
+
+class Thing: pass
+
+thing = Thing()
+thing.itself = thing
+told = weakref.proxy(thing, lambda _, say=say: say("thing ended"))
+"""
+    + _TASK,
+    "an object that speaks when it is asked for its class": _HEAD
+    + """
+class Odd:
+    @property
+    def __class__(self):
+        say("asked")
+        return int
+
+odd = [Odd()]
+"""
+    + _TASK,
+    "a module that speaks when it is asked for a name": {
+        "_qk/__init__.py": _HEAD + "from . import other\ndel other.__loader__" + _TASK,
+        "_qk/other.py": "import os\ndef __getattr__(name): os.write(1, name.encode())",
+    },
     "a finalizer of the standard library": _HEAD
     + "import weakref\nclass Thing: pass\nthing = Thing()\nweakref.finalize(thing, say, 'finalized')"
     + _TASK,

@@ -14,7 +14,7 @@ __all__ = ["MARK", "environment"]
 MARK = "QK_MCP_RUN_"
 """How the variables begin by which the processes of one run are recognised."""
 
-_SERVERS = ("QK_MCP_", "FASTMCP_")
+_SERVERS = "QK_MCP_"
 
 
 def environment(interpreter: Interpreter, project: Project, environ: Mapping[str, str]) -> dict[str, str]:

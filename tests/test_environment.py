@@ -123,7 +123,7 @@ def test_commands_are_found_without_a_path(venv: Interpreter, environ: dict[str,
 
 def test_the_servers_own_variables_do_not_reach_tasks(venv: Interpreter) -> None:
     kept = {"HOME": "/home/me", "PYTHONPATH": "/lib", "QK_LOG_FILE": "/log", f"{MARK}1f": "1", "QK_EXECUTABLE": "/qk"}
-    servers = {"QK_MCP_CONFIG", "QK_MCP_", "FASTMCP_ENV_FILE", "FASTMCP_LOG_LEVEL", "QK_LAUNCHER_RUNNING"}
+    servers = {"QK_MCP_CONFIG", "QK_MCP_", "QK_LAUNCHER_RUNNING"}
     variables = _variables(venv, {"PATH": _BIN, **kept, **dict.fromkeys(servers, "true")})
     assert not variables.keys() & servers
     assert kept.items() <= variables.items()

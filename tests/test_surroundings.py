@@ -66,9 +66,12 @@ def test_from_a_project_with_an_env_file_for_something_else(serve: Serve, projec
 
 
 def test_with_settings_of_other_fastmcp_servers_in_the_environment(serve: Serve) -> None:
-    assert works(
-        serve(SOURCE, environ={"FASTMCP_TRANSPORT": "http", "FASTMCP_LOG_LEVEL": "bogus", "fastmcp_port": "abc"})
-    )
+    """They are not for this one, but perhaps for the project's own: its tasks have them."""
+    settings = {"FASTMCP_TRANSPORT": "http", "FASTMCP_LOG_LEVEL": "bogus", "fastmcp_port": "abc"}
+    client = serve(SOURCE, environ=settings)
+    assert works(client)
+    lines = client.run("environment").data["stdout"].splitlines()
+    assert {f"{name}={value}" for name, value in settings.items()} <= set(lines)
 
 
 @pytest.mark.parametrize("kept", [[], ["HOME"]], ids=["nothing", "HOME"])

@@ -102,7 +102,13 @@ async def run(
     try:
         with anyio.move_on_after(None if request.timeout is None else max(0.0, request.timeout - waited)) as limit:
             await guest.ask(
-                {"do": "run", "tasks": str(guest.plan.location.tasks), "task": request.task, "args": [*request.args]}
+                {
+                    "do": "run",
+                    "tasks": str(guest.plan.location.tasks),
+                    "task": request.task,
+                    "args": [*request.args],
+                    "warm": guest.warm,
+                }
             )
             said = await guest.answer()
             await guest.ended.wait()
@@ -120,6 +126,8 @@ async def run(
             stdout, stderr = (reader.finish(keep=answered) for reader in readers)
             await guest.release()
     match said:
+        case {"event": "outdated"}:
+            raise RunLost(request.task, _so_far(stdout, stderr), began=False)
         case {"event": "unknown", "near": [*near]}:
             raise UnknownTask(guest.plan.project.alias, request.task, [str(name) for name in near])
         case {"event": "broken", "error": dict(report)}:

@@ -69,6 +69,8 @@ class Guest:
         self.plan = plan
         self.leader: int | None = None
         self.adopting = False
+        self.warm = False
+        """Whether it has waited, so that it must see whether what it has imported is still the same."""
         self.began = False
         self.settled = asyncio.Event()
         self.exit_code: int | None = None

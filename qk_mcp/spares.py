@@ -53,6 +53,7 @@ class Spares:
             log.debug("no spare: %s", failure)
             return
         timer = asyncio.get_running_loop().call_later(self._idle, self._drop, plan.project.alias)
+        guest.warm = True
         self._waiting[plan.project.alias] = (guest, timer)
 
     def _drop(self, alias: str) -> None:

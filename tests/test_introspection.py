@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
@@ -347,6 +348,22 @@ def test_a_module_that_ends_its_interpreter_is_an_error(line: str, expected: str
         _run(described.catalogs().get(described.project))
     assert expected in str(failure.value)
     assert len(str(failure.value)) < 5_000
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="this system has no directory below /dev")
+def test_a_project_below_dev_is_one_like_any_other() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        described = Described(Path(directory))
+
+        async def work() -> None:
+            catalogs = described.catalogs()
+            for text in ("one", "two"):
+                described.write(text)
+                await _settle()
+                for _ in range(2):
+                    assert _help(await catalogs.get(described.project)) == text
+
+        _run(work())
 
 
 @pytest.mark.parametrize(

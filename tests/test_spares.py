@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.support.client import Client
 from tests.support.environment import MARK
 from tests.support.environments import make_venv, site_of
 from tests.support.processes import gone, tree, until
+from tests.support.projects import make_project
 
 LOOK = """
     import gc, json, os, resource, signal, sys, threading
@@ -139,3 +141,37 @@ def test_there_are_few_spares_however_many_projects(serve: Serve, tmp_path: Path
     for alias in projects:
         assert client.run("hello", project=alias).data["exit_code"] == 0
     until(lambda: len(tree(client.pid)) == 8, what="four spares of two processes each")
+
+
+def test_a_spare_whose_start_would_differ_now_gives_way(serve: Serve, tmp_path: Path) -> None:
+    """What Python reads only as it starts, edited in place: no directory tells of that."""
+    root = make_project(
+        tmp_path / "project",
+        """
+        import os, sys
+        from quickie import task
+
+        sys.path.insert(0, "things.zip")
+        import thing
+
+        @task
+        def told():
+            print(os.environ["STARTED"], thing.VALUE)
+        """,
+    )
+    site = site_of(root / ".venv")
+    make_venv(root / ".venv")
+    (site / "quickie.pth").write_text(f"{Path(quickie.__file__).parents[1]}\n")
+
+    def write(word: str) -> None:
+        (site / "started.pth").write_text(f"import os; os.environ['STARTED'] = '{word}'\n")
+        with zipfile.ZipFile(root / "things.zip", "w") as archive:
+            archive.writestr(f"{word}.txt", word * 100)
+            archive.writestr("thing.py", f"VALUE = '{word}'")
+
+    write("one")
+    client = serve(root)
+    assert client.run("told").data["stdout"] == "one one\n"
+    spare(client)
+    write("second")
+    assert client.run("told").data["stdout"] == "second second\n"

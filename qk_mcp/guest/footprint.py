@@ -42,7 +42,8 @@ _OUTSIDE = {
     "urllib.Request": "the network",
 }
 """Audit events of what no file tells, and what each uses."""
-_NOT_FILES = ("/dev/", "/proc/", "/sys/")
+_NOT_FILES = ("/dev/fd", "/dev/std", "/proc/", "/sys/")
+_CWD = "/proc/self/cwd/"
 _HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 
 
@@ -250,6 +251,7 @@ def _place(path: Any) -> "str | None":
         return None
     try:
         place = os.fsdecode(path)
+        place = place.removeprefix(_CWD)
         if not place.startswith("/"):
             place = os.path.join(os.getcwd(), place)
     except (OSError, TypeError, ValueError):

@@ -12,6 +12,7 @@ import gc
 import struct
 import sys
 from importlib.machinery import ExtensionFileLoader
+from io import TextIOWrapper
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 from weakref import ReferenceType
@@ -48,13 +49,22 @@ _TIDY = frozenset({"_weakrefset", "logging", "weakref", "_destroy", "_localdummy
 _MOST = 100_000
 """Objects above which to look at them takes too long."""
 _POINTER = struct.calcsize("P")
+_STREAMS = ("stdin", "stdout", "stderr")
+# What a type is, without asking its metaclass.
+_MRO, _BASE, _SIZE, _NAMES, _MODULE, _QUALNAME = (
+    type.__dict__[name].__get__
+    for name in ("__mro__", "__base__", "__basicsize__", "__dict__", "__module__", "__qualname__")
+)
 
 
 class _End:
     """What Python drops as it begins to take modules apart: exit handlers have run, and threads have stopped."""
 
     def __init__(self) -> None:
-        self.known = {id(self), *_standard_streams()}
+        self.streams = [getattr(sys, name) for name in _STREAMS]
+        # Held, not named by their addresses, which another object could take over.
+        buffers = [getattr(stream, "buffer", None) for stream in self.streams]
+        self._parts = [*self.streams, *buffers, *(getattr(buffer, "raw", None) for buffer in buffers)]
 
     def __call__(self) -> None:
         """Nothing: it lies where an interactive Python looks for something to call."""
@@ -63,12 +73,22 @@ class _End:
         made = gc.get_objects()
         gc.unfreeze()
         try:
-            if sys.is_finalizing() and len(made) < _MOST and not any(map(_is_told, made)):
+            if sys.is_finalizing() and self._are_flushed() and len(made) < _MOST and not any(map(_is_told, made)):
                 made += gc.get_referents(*made)
-                if _end_quietly(made, self.known):
+                if self.allows(made):
                     gc.freeze()
         except BaseException:
             return  # raised by a foreign class, whose end is the usual one then
+
+    def allows(self, objects: "list[Any]") -> bool:
+        """Say whether nothing could be noticed of the end of these objects, the standard streams aside."""
+        aside = {id(self), *map(id, self._parts)}
+        return all(map(_is_quiet, {type(thing) for thing in objects if id(thing) not in aside}))
+
+    def _are_flushed(self) -> bool:
+        """Say whether the standard streams are still those of the beginning: these Python has just flushed."""
+        now = [getattr(sys, name) for name in _STREAMS] + [getattr(sys, f"__{name}__") for name in _STREAMS]
+        return all(one is other for one, other in zip(now, self.streams * 2, strict=True))
 
 
 def keep() -> None:
@@ -76,33 +96,21 @@ def keep() -> None:
     if sys.implementation.name != "cpython":
         return  # others end in their own ways
     end = _End()
-    if _end_quietly(gc.get_objects(), end.known):
+    if all(stream is None or type(stream) is TextIOWrapper for stream in end.streams) and end.allows(gc.get_objects()):
         sys.__interactivehook__ = end
         gc.freeze()
 
 
-def _standard_streams() -> "set[int]":
-    """Name the objects that the standard streams are made of: Python flushes these itself."""
-    streams = [sys.stdin, sys.stdout, sys.stderr]
-    buffers = [getattr(stream, "buffer", None) for stream in streams]
-    return set(map(id, [*streams, *buffers, *(getattr(buffer, "raw", None) for buffer in buffers)]))
-
-
-def _end_quietly(objects: "list[Any]", but: "set[int]") -> bool:
-    """Say whether nothing could be noticed of the end of these objects, but for some that are named by `id`."""
-    return all(map(_is_quiet, {type(thing) for thing in objects if id(thing) not in but}))
-
-
 def _is_quiet(kind: type) -> bool:
     """Say whether objects of this type just go: they have no finalizer, and C does nothing at their end."""
-    for part in kind.__mro__:
-        if "__del__" in part.__dict__:
+    for part in _MRO(kind):
+        if "__del__" in _NAMES(part):
             return False
-    while f"{kind.__module__}.{kind.__qualname__}" not in _PLAIN:
-        base = kind.__base__
-        slots = kind.__dict__.get("__slots__", ())
+    while f"{_MODULE(kind)}.{_QUALNAME(kind)}" not in _PLAIN:
+        base = _BASE(kind)
+        slots = _NAMES(kind).get("__slots__", ())
         own = _POINTER * (1 if isinstance(slots, str) else len(tuple(slots)))
-        if base is None or kind.__basicsize__ - base.__basicsize__ > own:
+        if base is None or _SIZE(kind) - _SIZE(base) > own:
             return False  # larger than a class that is written in Python: only C knows what it holds
         kind = base
     return True

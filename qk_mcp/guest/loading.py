@@ -15,10 +15,22 @@ from typing import Any
 
 from .explaining import explain, installed_places
 
-__all__ = ["NotAPackage", "OldPython", "OldQuickie", "Tasks", "explain", "fresh_sources", "load", "warm_up"]
+__all__ = [
+    "NotAPackage",
+    "OldPython",
+    "OldQuickie",
+    "Tasks",
+    "explain",
+    "fresh_sources",
+    "is_outdated",
+    "load",
+    "warm_up",
+]
 
 _OLDEST_PYTHON = (3, 12)
 _OLDEST_QUICKIE = (0, 6)
+_GRAIN = 100_000_000
+"""Nanoseconds by which the time of a change may lag behind the clock, with those that Python took to start."""
 _NEAR = 3
 """How many near names an unknown one gets; quickie suggests as many."""
 _NAMESPACES = 10_000
@@ -75,6 +87,26 @@ def _check() -> None:
     argparser._get_default_completer = lambda _: None
 
 
+def is_outdated() -> bool:
+    """Say whether a Python that is started now would import something else: one may have waited for long."""
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    files += [os.path.join(sys.prefix, "pyvenv.cfg")]
+    for path in sys.path:
+        files += [os.path.join(path, name) for name in ("sitecustomize.py", "usercustomize.py")]
+        if os.path.basename(path) in ("site-packages", "dist-packages"):
+            try:
+                files += [os.path.join(path, name) for name in os.listdir(path) if name.endswith(".pth")]
+            except OSError:
+                continue
+    for file in files:
+        try:
+            if isinstance(file, str) and os.stat(file).st_ctime_ns > began - _GRAIN:
+                return True
+        except (OSError, ValueError):
+            continue  # never there, or gone, which an import would not notice either
+    return False
+
+
 def load(tasks: str, *, running: bool, argv: "list[str]") -> "Tasks":
     """Import the tasks module at the path `tasks` and return what it defines; raise whatever its import raises.
 
@@ -122,7 +154,10 @@ def _import(path: str, name: str) -> Any:
     sys.modules[name] = module
     sys.path.insert(0, parent)
     try:
-        sys.path_importer_cache.clear()  # directories may have changed while a warm guest waited
+        # Directories and archives may have changed while a warm guest waited.
+        sys.path_importer_cache.clear()
+        if archives := getattr(sys.modules.get("zipimport"), "_zip_directory_cache", None):
+            archives.clear()
         with fresh_sources():
             spec.loader.exec_module(module)
     except BaseException:

@@ -14,10 +14,12 @@ def serve(control: Control, supervisor: int) -> None:
 
     `supervisor` is the process that is told when a task begins.
     """
+    collecting = gc.isenabled()
     gc.disable()  # there is nothing to collect while modules are imported
     loading.warm_up()
     leaving.keep()
-    gc.enable()
+    if collecting:
+        gc.enable()
     request = control.request()
     if request is None:
         os._exit(0)
@@ -28,6 +30,9 @@ def serve(control: Control, supervisor: int) -> None:
         control.close()
         describing.describe(request)
         os._exit(0)  # neither threads nor exit handlers of the project's module matter any more
+    if request.get("warm") and loading.is_outdated():
+        control.tell({"event": "outdated"})
+        os._exit(0)
     from . import running
 
     running.run(request, control, supervisor)

@@ -80,6 +80,55 @@ def t(of):
     + 'import atexit\natexit._clear()\nfile = open("out.txt", "w")\nfile.write("all")'
     + _TASK,
     "a hook of Python's taken": _HEAD + 'import sys\nsys.__interactivehook__ = None\nloud = Loud("global")' + _TASK,
+    "a standard stream that was put away": _HEAD
+    + """
+import sys
+
+out = sys.stdout
+
+@task
+def t():
+    print("step 1 ... ", end="")
+    sys.stdout = sys.stderr
+""",
+    "a standard stream that was lost": _HEAD
+    + """
+import sys
+
+@task
+def t():
+    global file
+    print("x", flush=True)
+    sys.stdout = sys.__stdout__ = None
+    file = open("out.txt", "w")
+    file.write("data")
+""",
+    "a writer that flushes nothing": _HEAD
+    + """
+import sys
+
+class Writer:
+    def __init__(self, to): self.to = to
+    def write(self, text): self.to.write("> " + text)
+    def flush(self): pass
+
+@task
+def t():
+    sys.stdout = Writer(sys.stdout)
+    print("step", end="")
+""",
+    "a metaclass that speaks when it is asked": _HEAD
+    + """
+class Meta(type):
+    def __getattribute__(self, name):
+        say(name)
+        return super().__getattribute__(name)
+
+class Odd(metaclass=Meta): pass
+
+odd = [Odd.__new__(Odd)]
+"""
+    + _TASK,
     "a generator that waits": _HEAD
     + """
 def numbers():

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Any
 
-from . import arguments, footprint, loading
+from . import arguments, footprint, loading, warming
 from .explaining import explain
 
 __all__ = ["describe"]
@@ -32,7 +32,7 @@ def describe(request: "dict[str, Any]") -> None:
     quickie = getattr(sys.modules.get("quickie._meta"), "__version__", None)
     report.say({"python": ".".join(map(str, sys.version_info[:3])), "quickie": quickie})
     arguments.bound_choices()
-    seen = footprint.start(os.path.dirname(os.path.abspath(request["tasks"])), loading.began)
+    seen = footprint.start(os.path.dirname(os.path.abspath(request["tasks"])), warming.began)
     try:
         with loading.fresh_sources():
             tasks = loading.load(request["tasks"], running=False, argv=[":list"])

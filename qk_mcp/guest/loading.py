@@ -6,31 +6,16 @@ lies on PYTHONPATH, and leaves `__file__` undefined while a package is imported.
 """
 
 import os
-import re
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from . import warming
 from .explaining import explain, installed_places
 
-__all__ = [
-    "NotAPackage",
-    "OldPython",
-    "OldQuickie",
-    "Tasks",
-    "explain",
-    "fresh_sources",
-    "is_outdated",
-    "load",
-    "warm_up",
-]
+__all__ = ["NotAPackage", "Tasks", "explain", "fresh_sources", "load"]
 
-_OLDEST_PYTHON = (3, 12)
-_OLDEST_QUICKIE = (0, 6)
-_GRAIN = 100_000_000
-"""Nanoseconds by which the time of a change may lag behind the clock, with those that Python took to start."""
 _NEAR = 3
 """How many near names an unknown one gets; quickie suggests as many."""
 _NAMESPACES = 10_000
@@ -38,73 +23,9 @@ _NAMESPACES = 10_000
 _PATH = 300
 """Characters of a namespace's path; the path of one that holds itself grows without end."""
 
-began = 0
-"""When `warm_up` began, in nanoseconds: what changed later may have been read before."""
-
-_unusable: "BaseException | None" = None
-
-
-class OldPython(Exception):
-    """This interpreter is older than quickie needs."""
-
-
-class OldQuickie(Exception):
-    """This interpreter's quickie is older than 0.6, the first that can be asked for tasks in this way."""
-
 
 class NotAPackage(ImportError):
     """The tasks module is a directory without `__init__.py`."""
-
-
-def warm_up() -> None:
-    """Import quickie, and nothing of the project; a failure is kept for `load` to raise."""
-    global _unusable, began
-    began = time.time_ns()
-    # quickie takes its program name from here, once, when it is imported.
-    sys.argv[:] = [os.path.join(os.path.dirname(sys.executable), "qk")]
-    # Set where the server was itself started by `qk`: a nested `qk` would not look for its own project.
-    os.environ.pop("QK_LAUNCHER_RUNNING", None)
-    try:
-        _check()
-    except BaseException as failure:
-        _unusable = failure
-
-
-def _check() -> None:
-    if sys.version_info < _OLDEST_PYTHON:
-        raise OldPython(".".join(map(str, sys.version_info[:3])))
-    from quickie._meta import __version__
-
-    version = re.match(r"(\d+)\.(\d+)", __version__)
-    if version and (int(version[1]), int(version[2])) < _OLDEST_QUICKIE:
-        raise OldQuickie(__version__)
-    import quickie.config
-    import quickie.factories
-    import quickie.tasks  # noqa: F401
-    from quickie.utils import argparser
-
-    # Each argument gets a default completer, for which argcomplete is imported (8 ms); nothing is completed here.
-    argparser._get_default_completer = lambda _: None
-
-
-def is_outdated() -> bool:
-    """Say whether a Python that is started now would import something else: one may have waited for long."""
-    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    files += [os.path.join(sys.prefix, "pyvenv.cfg")]
-    for path in sys.path:
-        files += [os.path.join(path, name) for name in ("sitecustomize.py", "usercustomize.py")]
-        if os.path.basename(path) in ("site-packages", "dist-packages"):
-            try:
-                files += [os.path.join(path, name) for name in os.listdir(path) if name.endswith(".pth")]
-            except OSError:
-                continue
-    for file in files:
-        try:
-            if isinstance(file, str) and os.stat(file).st_ctime_ns > began - _GRAIN:
-                return True
-        except (OSError, ValueError):
-            continue  # never there, or gone, which an import would not notice either
-    return False
 
 
 def load(tasks: str, *, running: bool, argv: "list[str]") -> "Tasks":
@@ -113,8 +34,7 @@ def load(tasks: str, *, running: bool, argv: "list[str]") -> "Tasks":
     `argv` is what follows `qk` on the command line that this stands for; only a
     `running` guest writes quickie's log file.
     """
-    if _unusable is not None:
-        raise _unusable
+    warming.check()
     from quickie._namespace import RootNamespace
     from quickie.config import app
 

@@ -3,7 +3,7 @@
 import gc
 import os
 
-from . import leaving, loading
+from . import leaving, running, warming
 from .control import Control
 
 __all__ = ["serve"]
@@ -16,7 +16,7 @@ def serve(control: Control, supervisor: int) -> None:
     """
     collecting = gc.isenabled()
     gc.disable()  # there is nothing to collect while modules are imported
-    loading.warm_up()
+    warming.warm_up()
     leaving.keep()
     if collecting:
         gc.enable()
@@ -30,9 +30,7 @@ def serve(control: Control, supervisor: int) -> None:
         control.close()
         describing.describe(request)
         os._exit(0)  # neither threads nor exit handlers of the project's module matter any more
-    if request.get("warm") and loading.is_outdated():
+    if request.get("warm") and warming.is_outdated():
         control.tell({"event": "outdated"})
         os._exit(0)
-    from . import running
-
     running.run(request, control, supervisor)

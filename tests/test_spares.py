@@ -1,5 +1,6 @@
 """`qk_mcp.spares`, from outside: a warm run is a cold run that began earlier, and nothing else."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -11,11 +12,14 @@ from typing import Any
 import pytest
 import quickie
 
+from qk_mcp import launcher
+from qk_mcp.project import Project
+from qk_mcp.spares import Spares
 from tests.conftest import Serve
 from tests.support.client import Client
-from tests.support.environment import MARK
+from tests.support.environment import MARK, scrubbed
 from tests.support.environments import make_venv, site_of
-from tests.support.processes import gone, tree, until
+from tests.support.processes import alive, gone, tree, until
 from tests.support.projects import make_project
 
 LOOK = """
@@ -175,3 +179,20 @@ def test_a_spare_whose_start_would_differ_now_gives_way(serve: Serve, tmp_path: 
     spare(client)
     write("second")
     assert client.run("told").data["stdout"] == "second second\n"
+
+
+def test_a_spare_goes_when_nobody_wants_it_for_long(tmp_path: Path) -> None:
+    """In this process, where the time can be short: a server's spare waits for ten minutes."""
+    project = Project(alias="app", path=make_project(tmp_path / "project", LOOK))
+    plan = launcher.plan(project, scrubbed(tmp_path / "home"))
+
+    async def spare_of(spares: Spares) -> None:
+        before = tree(os.getpid())
+        spares.prepare(plan)
+        async with asyncio.timeout(30):
+            while len(started := [pid for pid in tree(os.getpid()) if pid not in before]) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            while any(map(alive, started)):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    asyncio.run(spare_of(Spares(idle=1.5)))

@@ -6,8 +6,9 @@ import re
 import shlex
 import stat
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,16 @@ def read(path: Path, environ: Mapping[str, str]) -> Config:
     """
     text = read_text(path)
     data = parse_config(path, text)
-    found = _Findings(path, text.removeprefix(BOM))
+
+    @cache
+    def lines() -> Mapping[tuple[str, ...], int]:
+        if is_json(path):
+            return {}
+        from qk_mcp.toml_edit import line_numbers
+
+        return line_numbers(text.removeprefix(BOM))
+
+    found = _Findings(path, lines)
     for key in data:
         if key != TABLE:
             found.unknown([TABLE], key)
@@ -138,23 +148,16 @@ class _Findings:
     """What is wrong with a config, each thing with the line where it stands, if that is known."""
 
     path: Path
-    source: str
+    lines: Callable[[], Mapping[tuple[str, ...], int]]
     faults: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def line(self, key: tuple[str, ...]) -> int | None:
-        if is_json(self.path):
-            return None
-        from qk_mcp.toml_edit import line_numbers
-
-        return line_numbers(self.source).get(key)
-
     def fault(self, what: str, *key: str) -> None:
-        line = self.line(key)
+        line = self.lines().get(key)
         self.faults.append(f"line {line}: {what}" if line else what)
 
     def unknown(self, known: Sequence[str], *key: str) -> None:
-        line, near = self.line(key), nearest(key[-1], known)
+        line, near = self.lines().get(key), nearest(key[-1], known)
         place = f"{self.path}, line {line}" if line else str(self.path)
         meant = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
         self.warnings.append(f"{place}: the unknown key {'.'.join(key)!r} is ignored; {meant}")

@@ -143,12 +143,11 @@ def _remedy_for_missing(plan: Plan, missing: str) -> str:
             return f"move {missing} into {plan.location.tasks}: only what lies there can be imported by its tasks"
     if missing in _SHARED:
         return f"many packages have a part of {missing!r}: install the right one by {quote(str(python))} -m pip"
+    if plan.interpreter.lacking:
+        command = install_command(plan.interpreter.lacking, plan.variables)
+        return f"if {missing} is in an environment that was passed over, give quickie to that: {command}"
     package = _PACKAGES.get(missing, one_line(missing, 100))
     command = install_command(python, plan.variables, package)
-    if plan.interpreter.mending:
-        return (
-            f"if {missing} is in an environment that was passed over, give quickie to that: {plan.interpreter.mending}"
-        )
     return f"install what is missing into that environment: {command}"
 
 

@@ -9,8 +9,8 @@ would add to any Python says nothing about one.
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qk_mcp.errors import NoInterpreter, QuickieTooOld
@@ -43,8 +43,8 @@ class Interpreter:
     """Differs once its Python is replaced or packages come or go."""
     passed: tuple[str, ...] = ()
     """What is nearer to the project or meant by its user, and why it would not do."""
-    mending: str = ""
-    """The command that gives quickie to the nearest of those that lack nothing else; empty when there is none."""
+    lacking: Path | None = None
+    """The Python of the nearest of those that lack nothing but quickie, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,8 @@ def find(
         reason = place.absence
         if place.path is not None:
             try:
-                return _accept(project, place.reason, examine(place.path, environ), environ, passed, mendable)
+                accepted = _accept(project, place.reason, examine(place.path, environ), environ)
+                return replace(accepted, passed=tuple(passed), lacking=mendable.lacking if mendable else None)
             except Unusable as unusable:
                 if unusable.lacking in lacking:
                     continue  # by another name
@@ -93,23 +94,13 @@ def find(
     raise NoInterpreter(project.alias, tried, absent, _remedy(project, location, mendable, own, environ))
 
 
-def _accept(
-    project: Project,
-    reason: str,
-    found: Installation,
-    environ: Mapping[str, str],
-    passed: Sequence[str],
-    mendable: Unusable | None,
-) -> Interpreter:
+def _accept(project: Project, reason: str, found: Installation, environ: Mapping[str, str]) -> Interpreter:
     release = re.match(r"(\d+)\.(\d+)", found.quickie)
     if release and (int(release[1]), int(release[2])) < OLDEST_QUICKIE:
         needed = ".".join(map(str, OLDEST_QUICKIE))
         remedy = install_command(found.python, environ, f"{PACKAGE}>={needed}")
         raise QuickieTooOld(project.alias, found.quickie, needed, f"{found.python}, {reason}", remedy)
-    mending = install_command(mendable.lacking, environ) if mendable and mendable.lacking else ""
-    return Interpreter(
-        found.python, found.prefix, reason, found.quickie, found.version, found.stamp, tuple(passed), mending
-    )
+    return Interpreter(found.python, found.prefix, reason, found.quickie, found.version, found.stamp)
 
 
 def _places(project: Project, location: Location, environ: Mapping[str, str], own: str | None) -> Iterator[_Place]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from qk_mcp import __version__
-from qk_mcp.cli.program import is_ours
+from qk_mcp.cli.program import head, is_ours
 from qk_mcp.config import read
 from qk_mcp.errors import QkMcpError
 from qk_mcp.project import Project
@@ -84,7 +84,7 @@ def _own_script() -> Path | None:
 
 def _script(script: Path, which: str, own: Path | None) -> Check:
     try:
-        text, ours = script.read_bytes()[:4096].decode(errors="replace"), is_ours(script)
+        text = head(script)
     except OSError as error:
         return Check("command", "wrong", f"{which} cannot be read: {error.strerror}\n{script}", _reinstallation())
     if "quickie" in text and "qk_mcp" not in text:
@@ -96,7 +96,7 @@ def _script(script: Path, which: str, own: Path | None) -> Check:
         return Check("command", "wrong", what, f"start this one as {start}, or put its directory first on PATH")
     if "qk_mcp" not in text:
         return Check("command", "note", f"what {which} is cannot be told: a shim, or another program\n{script}")
-    if not ours:
+    if not is_ours(text):
         return Check("command", "note", f"{which} belongs to another installation\n{script}")
     return Check("command", "ok", f"{which} is this one\n{script}")
 

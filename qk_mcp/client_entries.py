@@ -11,7 +11,7 @@ from typing import Any
 
 from qk_mcp.clients import Client
 
-__all__ = ["entry", "is_ours", "launch_of", "snippet", "words"]
+__all__ = ["command_keys", "entry", "is_ours", "launch_of", "snippet", "words"]
 
 
 def entry(client: Client, name: str, launch: Sequence[str]) -> dict[str, Any]:
@@ -31,6 +31,11 @@ def words(client: Client, template: Sequence[str], name: str, launch: Sequence[s
 def _given(name: str, launch: Sequence[str]) -> dict[str, Any]:
     program, *args = launch
     return {"{name}": name, "{program}": program, "{args}": args, "{launch}": [program, *args]}
+
+
+def command_keys(client: Client) -> set[str]:
+    """Return the keys of an entry that hold the command."""
+    return {key for key, value in client.entry.items() if value in ("{program}", "{args}", "{launch}")}
 
 
 def launch_of(client: Client, written: object) -> list[str]:

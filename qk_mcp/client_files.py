@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from qk_mcp import json_edit, toml_edit
+from qk_mcp.client_entries import command_keys, snippet
 from qk_mcp.client_entries import entry as entry_of
-from qk_mcp.client_entries import snippet
 from qk_mcp.clients import Client
 from qk_mcp.errors import ClientFileKept, ClientFileUnreadable
 from qk_mcp.replacing import locked, replace
@@ -71,7 +71,7 @@ def add(client: Client, file: Path, name: str, launch: Sequence[str]) -> Path | 
     An entry of that name keeps its other settings. The file and its directory are made. Raises ClientFileKept.
     """
     entry = entry_of(client, name, launch)
-    command = {key for key, value in client.entry.items() if value in ("{program}", "{args}", "{launch}")}
+    command = command_keys(client)
 
     def change_json(text: str) -> str:
         written = _loads(text).get(client.table)

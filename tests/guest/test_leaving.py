@@ -41,6 +41,15 @@ _TASK = """
 def t():
     print("done", flush=True)
 """
+_TOLD = """
+import weakref
+
+class Thing: pass
+
+thing = Thing()
+thing.itself = thing
+told = weakref.{by}(thing, lambda _, say=say: say("thing ended"))
+"""
 _LOUD = {
     "a file that was not flushed": _HEAD + 'file = open("out.txt", "w")\nfile.write("all of it")' + _TASK,
     "a file of a class": _HEAD
@@ -141,28 +150,8 @@ waiting = numbers()
 next(waiting)
 """
     + _TASK,
-    "a weak reference that tells": _HEAD
-    + """
-import weakref
-
-class Thing: pass
-
-thing = Thing()
-thing.itself = thing
-told = weakref.ref(thing, lambda _, say=say: say("thing ended"))
-"""
-    + _TASK,
-    "a proxy that tells": _HEAD
-    + """
-import weakref
-
-class Thing: pass
-
-thing = Thing()
-thing.itself = thing
-told = weakref.proxy(thing, lambda _, say=say: say("thing ended"))
-"""
-    + _TASK,
+    "a weak reference that tells": _HEAD + _TOLD.format(by="ref") + _TASK,
+    "a proxy that tells": _HEAD + _TOLD.format(by="proxy") + _TASK,
     "an object that speaks when it is asked for its class": _HEAD
     + """
 class Odd:

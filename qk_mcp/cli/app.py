@@ -8,8 +8,8 @@ from cyclopts import App, Group
 from cyclopts.exceptions import CycloptsError
 
 from qk_mcp import __version__
-from qk_mcp.cli.help import HelpFormatter, examples
-from qk_mcp.cli.voice import tell
+from qk_mcp.cli.ui.help import HelpFormatter, examples
+from qk_mcp.cli.ui.messages import tell
 from qk_mcp.errors import QkMcpError
 
 __all__ = ["app", "run"]
@@ -26,37 +26,37 @@ app = App(
 )
 # By name, so that a command pays only for its own imports.
 app.command(
-    "qk_mcp.cli.serve:serve",
+    "qk_mcp.cli.commands.serve:serve",
     name="serve",
     help_epilogue=examples("qk-mcp serve", "qk-mcp serve --project app:~/code/app --log-file ~/qk-mcp.log"),
 )
-app.command("qk_mcp.cli.projects:projects", name="projects")
+app.command("qk_mcp.cli.commands.projects:projects", name="projects")
 app.command(
-    "qk_mcp.cli.inspect:inspect",
+    "qk_mcp.cli.commands.inspect:inspect",
     name="inspect",
     usage="Usage: qk-mcp inspect [OPTIONS] [PROJECT] [TASK]",
     help_epilogue=examples("qk-mcp inspect", "qk-mcp inspect app build"),
 )
 app.command(
-    "qk_mcp.cli.run:run",
+    "qk_mcp.cli.commands.run:run",
     name="run",
     usage="Usage: qk-mcp run [OPTIONS] [PROJECT] TASK [ARGS...]",
     help_epilogue=examples("qk-mcp run app build --fast", "qk-mcp run --json test"),
 )
 app.command(
-    "qk_mcp.cli.install:install",
+    "qk_mcp.cli.commands.install:install",
     name="install",
     usage="Usage: qk-mcp install [OPTIONS] CLIENT",
     help_epilogue=examples("qk-mcp install cursor", "qk-mcp install claude-code --project app:~/code/app --write"),
 )
 app.command(
-    "qk_mcp.cli.install:uninstall",
+    "qk_mcp.cli.commands.install:uninstall",
     name="uninstall",
     usage="Usage: qk-mcp uninstall [OPTIONS] CLIENT",
     help_epilogue=examples("qk-mcp uninstall cursor", "qk-mcp uninstall claude-code --name tasks"),
 )
 app.command(
-    "qk_mcp.cli.doctor:doctor",
+    "qk_mcp.cli.commands.doctor:doctor",
     name="doctor",
     help_epilogue=examples("qk-mcp doctor", "qk-mcp doctor --project app:~/code/app"),
 )
@@ -106,7 +106,7 @@ def _run(argv: list[str]) -> int:
             print_error=False,
         )
     except CycloptsError as error:
-        from qk_mcp.cli.usage import explain
+        from qk_mcp.cli.ui.usage_errors import explain
 
         raise explain(error) from None
     return result if isinstance(result, int) else 0
@@ -117,7 +117,7 @@ def _with_command(argv: list[str]) -> list[str]:
     if not argv or (argv[0].startswith("-") and argv[0] not in app):
         return ["serve", *argv]
     if argv[0] == "run":
-        from qk_mcp.cli.run import shield_task
+        from qk_mcp.cli.commands.run import shield_task
 
         return ["run", *shield_task(argv[1:], app["run"])]
     return argv

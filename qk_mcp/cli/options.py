@@ -7,10 +7,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qk_mcp.cli.voice import warn
+from qk_mcp.cli.ui.messages import warn
 from qk_mcp.errors import InvalidOption
-from qk_mcp.project import current_directory
-from qk_mcp.registry import Registry, build
+from qk_mcp.projects.project import current_directory
+from qk_mcp.projects.registry import Registry, build
 
 __all__ = ["ConfigOption", "DescribeTimeoutOption", "ProjectOption", "check_seconds", "registry_of"]
 

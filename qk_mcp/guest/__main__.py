@@ -194,7 +194,7 @@ def _serve(control: int, supervisor: int) -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules["qk_mcp_guest"] = package
     spec.loader.exec_module(package)
-    from qk_mcp_guest import serving  # type: ignore[import-not-found]
+    from qk_mcp_guest import dispatch as serving  # type: ignore[import-not-found]
     from qk_mcp_guest.control import Control  # type: ignore[import-not-found]
 
     serving.serve(Control(control), supervisor)

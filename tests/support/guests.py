@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qk_mcp import catalog, listing
-from qk_mcp.report import read
+from qk_mcp.tasks import catalog, listing
+from qk_mcp.tasks.report import read
 from tests.support.environment import BARE_PATH
 
 __all__ = ["Ran", "describe", "listed", "run", "tasks_of"]
 
-_MAIN = Path(catalog.__file__).parent / "guest" / "__main__.py"
+_MAIN = Path(catalog.__file__).parents[1] / "guest" / "__main__.py"
 
 
 def tasks_of(root: Path) -> Path:

@@ -20,7 +20,7 @@ def run(argv: list[str]) -> int:
     try:
         from qk_mcp.cli.completion import lines
         from qk_mcp.cli.completion.words import complete
-        from qk_mcp.project import current_directory
+        from qk_mcp.projects.project import current_directory
 
         _, shell, *rest = argv
         typed = lines.bash(*rest) if shell == "bash" else lines.Typed(rest[:-1], rest[-1])

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from qk_mcp.catalog import Argument, Task
 from qk_mcp.cli.completion.answers import Answer, Candidate
+from qk_mcp.tasks.catalog import Argument, Task
 from qk_mcp.text import one_line
 
 __all__ = ["complete_argument"]

@@ -8,9 +8,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from qk_mcp.cli.completion.scripts import SCRIPTS
-from qk_mcp.cli.voice import note
+from qk_mcp.cli.ui.messages import note
+from qk_mcp.editing.files import replace
 from qk_mcp.errors import NoHome, UnknownShell
-from qk_mcp.replacing import replace
 
 __all__ = ["install_completion"]
 

@@ -17,13 +17,13 @@ from typing import Any
 from platformdirs import user_cache_path
 
 from qk_mcp import __version__
-from qk_mcp.catalog import Argument, Task
+from qk_mcp.editing.files import locked
+from qk_mcp.editing.files import replace as replace_file
 from qk_mcp.errors import QkMcpError
-from qk_mcp.guest.footprint import unchanged
-from qk_mcp.interpreter import find
-from qk_mcp.project import Project, locate
-from qk_mcp.replacing import locked
-from qk_mcp.replacing import replace as replace_file
+from qk_mcp.guest.file_trace import unchanged
+from qk_mcp.interpreters.search import find
+from qk_mcp.projects.project import Project, locate
+from qk_mcp.tasks.catalog import Argument, Task
 
 __all__ = ["known"]
 
@@ -102,7 +102,7 @@ def _described(project: Project, environ: Mapping[str, str], remembered: Mapping
     """Return the project's tasks and what they depend on; while it is broken, the tasks that it had."""
     import asyncio
 
-    from qk_mcp.introspection import Catalogs
+    from qk_mcp.tasks.cache import Catalogs
 
     async def describe() -> dict[str, Any]:
         catalogs = Catalogs(environ)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qk_mcp.catalog import Task
-from qk_mcp.cli.choice import choose, is_path
 from qk_mcp.cli.completion.answers import Answer, Candidate
+from qk_mcp.cli.project_or_task import choose, is_path
 from qk_mcp.errors import QkMcpError
-from qk_mcp.project import Project, expand, fit_alias
-from qk_mcp.registry import Registry, build
+from qk_mcp.projects.project import Project, expand, fit_alias
+from qk_mcp.projects.registry import Registry, build
+from qk_mcp.tasks.catalog import Task
 
 __all__ = ["complete"]
 
@@ -91,7 +91,7 @@ class _Completion:
             case "projects remove":
                 return Answer([each for each in self._aliases() if each.value not in line.words])
             case "install" | "uninstall" if not line.words:
-                from qk_mcp.clients import CLIENTS
+                from qk_mcp.clients.known import CLIENTS
 
                 return Answer([Candidate(client.name, client.title) for client in CLIENTS])
             case "--install-completion" if not line.words:

@@ -1,0 +1,176 @@
+"""`qk-mcp inspect`: what an agent would see, for people."""
+
+import json
+import os
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+from cyclopts import Parameter
+
+from qk_mcp.cli.options import (
+    ConfigOption,
+    DescribeTimeoutOption,
+    ProjectOption,
+    check_seconds,
+    registry_of,
+)
+from qk_mcp.cli.project_or_task import choose
+from qk_mcp.errors import QkMcpError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qk_mcp.cli.inspect.gather import Inspected
+    from qk_mcp.cli.ui.tables import Sheet
+    from qk_mcp.projects.project import Project
+    from qk_mcp.projects.registry import Registry
+    from qk_mcp.tasks.cache import Catalogs
+
+__all__ = ["inspect"]
+
+_PAUSE = 0.5
+"""Seconds between two looks at the files."""
+_IDLE_SHARE = 10
+"""How many times longer than the last look the pause is where looking may mean describing anew: that is work."""
+_LONGEST_PAUSE = 5.0
+"""Seconds after which even that is worth it."""
+
+
+def inspect(
+    name: Annotated[str | None, Parameter(name="PROJECT")] = None,
+    task: Annotated[str | None, Parameter(name="TASK")] = None,
+    /,
+    *,
+    filter: Annotated[str | None, Parameter(metavar="TEXT")] = None,  # noqa: A002  # the option's name
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    watch: Annotated[bool, Parameter(negative="")] = False,
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    describe_timeout: DescribeTimeoutOption = 15.0,
+) -> int:
+    """Show projects and tasks as an agent would see them.
+
+    Parameters
+    ----------
+    name
+        The name of a project, or a path in one; all projects if left out.
+    task
+        A task, to be shown in full. One of the default project needs no PROJECT before it.
+    filter
+        Only tasks with this text in a name or alias, in any case; with *, ? or [ it is a glob.
+    as_json
+        Print JSON only: what list_tasks answers, and what is told of the interpreter.
+    watch
+        Show it again whenever a file changes.
+    """
+    check_seconds("--describe-timeout", describe_timeout)
+    if watch and as_json:
+        raise UsageError("--watch and --json exclude each other", hint="run qk-mcp inspect --json when you need it")
+    registry = registry_of(project, config)
+    options = [word for text in project or () for word in ("--project", text)]
+    options += ["--config", str(config)] if config else []
+    view = replace(_view(registry, name, task, filter), options=options)
+    from qk_mcp.cli import signals as interruption
+
+    return interruption.run(
+        _watch(view, describe_timeout) if watch else _print(view, describe_timeout, as_json=as_json)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What is asked for: projects, and of one of them perhaps a task, whose name may be meant for a project's."""
+
+    projects: "Sequence[Project]"
+    default: "Project | None"
+    task: str | None
+    pattern: str | None
+    others: "Sequence[str] | None"
+    options: "Sequence[str]" = ()
+    """What the command line said of where projects are declared."""
+
+
+def _view(registry: "Registry", name: str | None, task: str | None, pattern: str | None) -> _View:
+    projects, others = registry.projects, None
+    if name is not None and task is not None:
+        projects = (registry.find(name),)
+    elif name is not None:
+        chosen, rest = choose(registry, [name])
+        projects = (chosen,)
+        if rest:
+            task, others = name, [each.alias for each in registry.projects]
+    if task is not None and pattern:
+        raise UsageError("a task and --filter exclude each other", hint="leave out one of them")
+    default = registry.default if len(registry.projects) > 1 else None
+    return _View(projects, default, task, pattern, others)
+
+
+async def _look(view: _View, catalogs: "Catalogs", *, quiet: bool = False) -> "list[Inspected]":
+    from qk_mcp.cli.inspect import gather as inspecting
+
+    inspections = await inspecting.gather(view.projects, catalogs, quiet=quiet)
+    if view.task is not None:
+        return [inspecting.with_task(each, view.task, view.others) for each in inspections]
+    return [inspecting.with_filter(each, view.pattern) for each in inspections] if view.pattern else inspections
+
+
+async def _print(view: _View, seconds: float, *, as_json: bool) -> int:
+    from qk_mcp.tasks.cache import Catalogs
+
+    inspections = await _look(view, Catalogs(os.environ, timeout=seconds))
+    if as_json:
+        from qk_mcp.cli.inspect.gather import written
+
+        print(json.dumps(written(inspections), indent=2))
+    else:
+        from qk_mcp.cli.ui.tables import Sheet
+
+        _draw(Sheet(), view, inspections)
+    return int(any(each.failure for each in inspections))
+
+
+async def _watch(view: _View, seconds: float) -> NoReturn:
+    """Show it, and again whenever it is no longer the same; only a signal ends that."""
+    import anyio
+
+    from qk_mcp.cli.ui.tables import Sheet
+    from qk_mcp.tasks.cache import Catalogs
+
+    catalogs, shown = Catalogs(os.environ, timeout=seconds), ""
+    try:
+        while True:
+            began, pause = time.monotonic(), _PAUSE
+            sheet = Sheet()
+            with sheet.console.capture() as drawn:
+                try:
+                    inspections = await _look(view, catalogs, quiet=bool(shown))
+                    anew = any(each.catalog is None or each.catalog.uncacheable for each in inspections)
+                    _draw(sheet, view, inspections)
+                except QkMcpError as failure:  # the task is gone, for now
+                    anew = False
+                    sheet.line(str(failure))
+            if drawn.get() != shown:
+                shown = drawn.get()
+                sheet.console.clear()
+                print(shown, end="", flush=True)
+            elif anew:
+                pause = max(_PAUSE, min(_LONGEST_PAUSE, _IDLE_SHARE * (time.monotonic() - began)))
+            await anyio.sleep(pause)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await catalogs.close()
+
+
+def _draw(sheet: "Sheet", view: _View, inspections: "Sequence[Inspected]") -> None:
+    from qk_mcp.cli.inspect import project_view as render
+    from qk_mcp.cli.inspect import task_view as render_task
+
+    for position, inspected in enumerate(inspections):
+        if position:
+            sheet.line()
+        default = inspected.project == view.default
+        if view.task is not None and inspected.catalog is not None:
+            render_task.show(sheet, inspected, view.options)
+        else:
+            render.project(sheet, inspected, default=default, pattern=view.pattern)

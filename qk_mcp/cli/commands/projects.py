@@ -1,0 +1,169 @@
+"""`qk-mcp projects`: the projects in the user's config."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Group, Parameter
+
+from qk_mcp.cli.options import ConfigOption
+from qk_mcp.cli.ui.help import examples
+from qk_mcp.cli.ui.messages import note, paint, warn
+from qk_mcp.errors import QkMcpError, UsageError
+from qk_mcp.projects.config import present, read, read_text, user_config_path
+from qk_mcp.projects.project import Project, current_directory, expand, fit_alias, locate, parse_declaration
+from qk_mcp.projects.registry import config_path
+from qk_mcp.text import printable
+
+__all__ = ["projects"]
+
+projects = App(
+    name="projects",
+    help="Add, remove and list the projects in your config.",
+    group_parameters=Group("Options"),
+    help_epilogue=examples("qk-mcp projects add app:~/code/app", "qk-mcp projects list"),
+)
+
+
+@projects.command(help_epilogue=examples("qk-mcp projects add .", "qk-mcp projects add global:~/_qkg"))
+def add(
+    project: Annotated[str, Parameter(name="NAME:PATH")],
+    /,
+    *,
+    force: Annotated[bool, Parameter(negative="")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Add a project to your config.
+
+    Parameters
+    ----------
+    project
+        A name, and the path of the project, of its _qk directory or _qk.py file. Without a name, the project
+        is named after its directory.
+    force
+        Replace the path of a project that has this name already.
+    """
+    declared, where = _declared(project)
+    locate(declared)
+    file = _file(config)
+    from qk_mcp.projects import config_edit
+
+    match config_edit.add(file, declared.alias, where, os.environ, force=force):
+        case "added":
+            note(f"added {declared.alias} ({where}) to {file}")
+        case "changed":
+            note(f"{declared.alias} is now {where} in {file}")
+        case "kept":
+            note(f"{declared.alias} ({where}) is in {file} already")
+    try:
+        entries = [_entry(each) for each in read(file, os.environ).projects if each.alias == declared.alias]
+        for error in filter(None, (entry["error"] for entry in entries)):
+            warn(error)
+    except QkMcpError as failure:  # it was added, whatever else is wrong there
+        warn(str(failure))
+
+
+@projects.command(
+    usage="Usage: qk-mcp projects remove [OPTIONS] NAME...",
+    help_epilogue=examples("qk-mcp projects remove app", "qk-mcp projects remove app web --config team.toml"),
+)
+def remove(*names: Annotated[str, Parameter(name="NAME")], config: ConfigOption = None) -> None:
+    """Remove projects from your config: all that are named, or, if one is unknown, none.
+
+    Parameters
+    ----------
+    names
+        The names of the projects.
+    """
+    if not names:
+        raise UsageError("which projects?", hint="name them: qk-mcp projects remove NAME...")
+    file = _file(config)
+    from qk_mcp.projects import config_edit
+
+    if config_path(config, os.environ, current_directory()) is not None:
+        read_text(file)  # that it is not there is another mistake than an unknown name
+    config_edit.remove(file, names)
+    note(f"removed {', '.join(names)} from {file}")
+
+
+@projects.command(name="list", help_epilogue=examples("qk-mcp projects list", "qk-mcp projects list --json"))
+def list_(
+    *, as_json: Annotated[bool, Parameter(name="--json", negative="")] = False, config: ConfigOption = None
+) -> None:
+    """List the projects in your config: path, root, interpreter, and what is wrong with them.
+
+    Parameters
+    ----------
+    as_json
+        Print JSON only.
+    """
+    file = _file(config)
+    named = config_path(config, os.environ, current_directory()) is not None
+    read_config = read(file, os.environ) if named or present(file) else None
+    for warning in read_config.warnings if read_config else ():
+        warn(warning)
+    entries = [_entry(project) for project in read_config.projects] if read_config else []
+    if as_json:
+        print(json.dumps(entries, indent=2))
+    elif entries:
+        print("\n\n".join(map(_block, entries)))
+    else:
+        note(f"there are no projects in {file}: `qk-mcp projects add NAME:PATH` adds one")
+
+
+@projects.command(help_epilogue=examples("qk-mcp projects path", "qk-mcp projects path --config team.toml"))
+def path(*, config: ConfigOption = None) -> None:
+    """Print the path of your config."""
+    print(_file(config))
+
+
+def _file(config: Path | None) -> Path:
+    return config_path(config, os.environ, current_directory()) or user_config_path()
+
+
+def _declared(text: str) -> tuple[Project, str]:
+    """Return the project that `NAME:PATH` or a bare path declares, and the path as it goes into the config."""
+    cwd = current_directory()
+    name, colon, path_text = text.partition(":")
+    if not text or (colon and not ("/" in name or name.startswith(("~", ".")))):
+        project = parse_declaration(text, cwd, os.environ, "")
+    else:
+        path_text = text
+        bare = expand(text, cwd, os.environ)
+        root = locate(Project(alias="", path=bare)).root
+        project = Project(alias=fit_alias(root.name), path=bare)
+    return project, _lasting(path_text, project.path)
+
+
+def _lasting(text: str, path: Path) -> str:
+    """Return the path so that it means the same from everywhere; a `~` that the shell has left stays."""
+    return text if text.startswith("~") and "$" not in text else str(path)
+
+
+def _entry(project: Project) -> dict[str, Any]:
+    from qk_mcp.interpreters import search as interpreter
+
+    entry: dict[str, Any] = {"alias": project.alias, "path": str(project.path)}
+    entry |= dict.fromkeys(("root", "python", "reason", "quickie", "error"))
+    try:
+        location = locate(project)
+        entry["root"] = str(location.root)
+        found = interpreter.find(project, location, os.environ)
+        entry |= {"python": str(found.python), "reason": found.reason, "quickie": found.quickie}
+    except QkMcpError as failure:
+        entry["error"] = str(failure)
+    return entry
+
+
+def _block(entry: dict[str, Any]) -> str:
+    lines = [paint(printable(entry["alias"]), "1", sys.stdout)]
+    if entry["python"]:
+        entry = entry | {"python": f"{entry['python']} ({entry['reason']}, quickie {entry['quickie']})"}
+    for name in ("path", "root", "python", "error"):
+        if entry[name]:
+            first, *rest = printable(entry[name]).splitlines()
+            label = paint(f"{name:<6}", "1;31" if name == "error" else "2", sys.stdout)
+            lines += [f"  {label}  {first}", *(" " * 10 + line for line in rest)]
+    return "\n".join(lines)

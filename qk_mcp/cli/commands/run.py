@@ -1,0 +1,131 @@
+"""`qk-mcp run`: one task, run as `run_task` runs it for an agent, with its output live in the terminal."""
+
+import json
+import os
+import select
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from qk_mcp.cli.options import ConfigOption, ProjectOption, check_seconds, registry_of
+from qk_mcp.cli.project_or_task import choose
+from qk_mcp.cli.ui.messages import note
+from qk_mcp.errors import MisplacedOption, NoSuchTask, QkMcpError, RunTimedOut, TaskNotNamed, UnknownTask, UsageError
+from qk_mcp.text import nearest
+
+if TYPE_CHECKING:
+    from qk_mcp.projects.project import Project
+    from qk_mcp.runs.run import Stream
+
+__all__ = ["run", "shield_task"]
+
+_BROKEN_PIPE = 128 + 13
+"""The exit code that a shell shows for a program that SIGPIPE ended."""
+
+
+def run(
+    *words: Annotated[str, Parameter(name="TASK")],
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    timeout: Annotated[float | None, Parameter(metavar="SECONDS")] = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> int:
+    """Run a task as an agent would.
+
+    A first word that is the name of a project, or a path in one that begins with . / or ~, is the project;
+    any other is a task of the default project, the only one or the one that the current directory belongs to.
+    Standard input is passed on from a pipe or a file; a terminal's is not, for an agent has none.
+
+    Parameters
+    ----------
+    words
+        The task, by its name or an alias. Everything after it is the task's own; options of qk-mcp come before.
+    timeout
+        Seconds after which the task is stopped, with all that it started; without it, there is no limit.
+    as_json
+        Print only the JSON that an agent would get, at the end.
+    """
+    if timeout is not None:
+        check_seconds("--timeout", timeout)
+    registry = registry_of(project, config)
+    if not words:
+        raise UsageError("which task?", hint="qk-mcp inspect lists the tasks of your projects")
+    chosen, rest = choose(registry, words)
+    if not rest:
+        raise TaskNotNamed(chosen.alias)
+    task, *args = rest
+
+    from qk_mcp.cli import signals as interruption
+
+    try:
+        return interruption.run(_run(chosen, task, args, timeout, as_json=as_json))
+    except UnknownTask as failure:
+        if len(rest) < len(words) and task.startswith("-"):
+            value = args[:1] if task in ("--timeout", "--project", "--config") else []
+            raise MisplacedOption(task, shlex.join(["qk-mcp", "run", task, *value, words[0], "TASK"])) from None
+        projects = nearest(task, (each.alias for each in registry.projects)) if len(rest) == len(words) else None
+        raise NoSuchTask(chosen.alias, task, failure.near, projects) from None
+    except RunTimedOut as failure:
+        if as_json:
+            raise  # with the output so far, which is not in the terminal then
+        raise QkMcpError(failure.what, hint="give it a larger --timeout") from None
+
+
+def shield_task(words: Sequence[str], app: App) -> list[str]:
+    """Return the words of a `run` command with `--` before the first that is not an option of `app`, this command.
+
+    What follows is passed on as it is, so that options of the task are not taken for the command's own.
+    """
+    arguments = app.assemble_argument_collection()
+    with_value = {name for argument in arguments if not argument.is_flag() for name in argument.names}
+    position = 0
+    while position < len(words) and words[position].startswith("-") and words[position] not in ("-", "--"):
+        position += 2 if words[position] in with_value else 1
+    delimited = words[position : position + 1] == ["--"]
+    return [*words[:position], "--", *words[position + delimited :]]
+
+
+async def _run(project: "Project", task: str, args: Sequence[str], limit: float | None, *, as_json: bool) -> int:
+    import anyio
+
+    from qk_mcp.host import guest as launcher
+    from qk_mcp.runs import run as execution
+    from qk_mcp.runs.output import MAX_OUTPUT
+    from qk_mcp.runs.output_files import outputs_directory
+
+    request = execution.Request(task=task, args=args, timeout=limit, max_output=MAX_OUTPUT, outputs=outputs_directory())
+    failure: OSError | None = None
+    guest = launcher.launch(launcher.plan(project, os.environ), stdin=None if os.isatty(0) else 0)
+    with anyio.CancelScope() as scope:
+
+        def show(stream: "Stream", data: bytes) -> None:
+            nonlocal failure
+            if failure is None:
+                try:
+                    _write(1 if stream == "stdout" else 2, data)
+                except OSError as error:
+                    failure = error
+                    scope.cancel()  # nobody wants to know more
+
+        outcome = await execution.run(guest, request, sink=None if as_json else show)
+    if isinstance(failure, BrokenPipeError):
+        return _BROKEN_PIPE
+    if failure is not None:
+        raise failure
+    if as_json:
+        print(json.dumps(outcome.answer(), indent=2))
+    elif outcome.left:
+        note("\n".join(f"left running: {each.pid} {each.command}" for each in outcome.left))
+    return outcome.exit_code if outcome.exit_code >= 0 else 128 - outcome.exit_code
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    """Write all of it, also where another process that shares the descriptor has made it non-blocking."""
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])

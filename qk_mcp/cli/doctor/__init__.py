@@ -1,0 +1,1 @@
+"""The checks of `qk-mcp doctor`."""

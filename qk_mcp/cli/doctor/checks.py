@@ -1,0 +1,221 @@
+"""The checks of `qk-mcp doctor`: each looks at one thing and says how it is and what mends it."""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from qk_mcp import __version__
+from qk_mcp.cli.own_command import head, is_ours
+from qk_mcp.errors import QkMcpError
+from qk_mcp.projects.config import read
+from qk_mcp.projects.project import Project
+
+__all__ = ["Check", "check_config", "check_project", "check_scripts", "check_server", "check_version", "failed"]
+
+_SLOW = 5.0
+"""Seconds of describing above which an agent's wait is worth a word."""
+_IMPATIENT = 10.0
+"""Seconds that the least patient client gives a server to start."""
+_PASSED = ("HOME", "LOGNAME", "SHELL", "TERM", "USER")
+_BARE_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""The variables that graphical clients pass on, and a PATH such as theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was looked at, and how it is."""
+
+    check: str
+    status: Literal["ok", "note", "wrong"]
+    what: str
+    """One line, or more; the first says it all."""
+    remedy: str = ""
+
+
+def failed(check: str, failure: QkMcpError) -> Check:
+    """Return the check that ended in a failure."""
+    return Check(check, "wrong", "\n".join(filter(None, (failure.what, failure.why))), failure.hint)
+
+
+def check_version() -> Check:
+    """Tell which program this is."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    what = f"qk-mcp {__version__} on Python {platform.python_version()}\n{sys.executable}"
+    try:
+        return Check("program", "ok", f"{what}, fastmcp {version('fastmcp')}")
+    except PackageNotFoundError:
+        remedy = f"{shlex.quote(sys.executable)} -m pip install qk-mcp"
+        return Check("program", "wrong", f"{what}\nfastmcp is not installed there", remedy)
+
+
+def check_scripts(environ: Mapping[str, str]) -> Iterator[Check]:
+    """Tell which `qk-mcp` a shell starts, and whether quickie's script of that name has replaced ours."""
+    own = _own_script()
+    first = shutil.which("qk-mcp", path=environ.get("PATH"))
+    if first is None:
+        what = f"no qk-mcp is on PATH\nit can be started as {shlex.join([sys.executable, '-m', 'qk_mcp'])}"
+        yield Check("command", "note", what, f"add {own.parent} to PATH" if own else "")
+    else:
+        yield _script(Path(first), "the qk-mcp that a shell finds", own)
+    if own and (first is None or not own.samefile(first)):
+        installed = _script(own, "the qk-mcp of this installation", own)
+        if installed.status == "wrong":
+            yield installed
+
+
+def _own_script() -> Path | None:
+    from importlib.metadata import PackageNotFoundError, files
+
+    try:
+        found = [str(file.locate()) for file in files("qk-mcp") or () if file.name == "qk-mcp"]
+    except PackageNotFoundError:
+        return None
+    return next((Path(script) for script in map(os.path.normpath, found) if os.path.isfile(script)), None)
+
+
+def _script(script: Path, which: str, own: Path | None) -> Check:
+    try:
+        text = head(script)
+    except OSError as error:
+        return Check("command", "wrong", f"{which} cannot be read: {error.strerror}\n{script}", _reinstallation())
+    if "quickie" in text and "qk_mcp" not in text:
+        if own and script.samefile(own):
+            what = f"{which} is quickie's own server, which took the place of ours\n{script}"
+            return Check("command", "wrong", what, _reinstallation())
+        what = f"{which} is quickie's own server, of another environment\n{script}"
+        start = shlex.join([sys.executable, "-m", "qk_mcp"])
+        return Check("command", "wrong", what, f"start this one as {start}, or put its directory first on PATH")
+    if "qk_mcp" not in text:
+        return Check("command", "note", f"what {which} is cannot be told: a shim, or another program\n{script}")
+    if not is_ours(text):
+        return Check("command", "note", f"{which} belongs to another installation\n{script}")
+    return Check("command", "ok", f"{which} is this one\n{script}")
+
+
+def _reinstallation() -> str:
+    """Return the command that puts our script back, by what installed this program."""
+    from qk_mcp.interpreters.installation import install_command
+
+    prefix = Path(sys.prefix)
+    if (prefix / "uv-receipt.toml").exists():
+        return "uv tool install --reinstall qk-mcp"
+    if (prefix / "pipx_metadata.json").exists():
+        return "pipx reinstall qk-mcp"
+    command = install_command(Path(sys.executable), os.environ, _origin())
+    return command.replace("pip install ", "pip install --force-reinstall --no-deps ")  # uv takes the same options
+
+
+def _origin() -> str:
+    """Return what pip installs this program from: the directory that it came from, or the package index."""
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        url = json.loads(distribution("qk-mcp").read_text("direct_url.json") or "{}").get("url", "")
+    except (PackageNotFoundError, ValueError, AttributeError):
+        return "qk-mcp"
+    parts = urlsplit(str(url))
+    return unquote(parts.path) if parts.scheme == "file" else "qk-mcp"
+
+
+def check_config(file: Path | None) -> Iterator[Check]:
+    """Tell whether a config can be read, is valid, and can be changed by its owner alone; None is none to read."""
+    if file is None:
+        yield Check("config", "ok", "there is none, and none is needed")
+        return
+    try:
+        config = read(file, os.environ)
+    except QkMcpError as failure:
+        yield failed("config", failure)
+        return
+    for warning in config.warnings:
+        what, colon, remedy = warning.rpartition(": chmod ")
+        yield Check("config", "wrong", what or warning, f"chmod {remedy}" if colon else "edit it")
+    if not config.warnings:
+        yield Check("config", "ok", f"valid, with {_count(len(config.projects), 'project')}\n{file}")
+
+
+def check_project(project: Project, environ: Mapping[str, str], seconds: float) -> Check:
+    """Describe a project's tasks, as a server does before it lists them."""
+    import asyncio
+
+    from qk_mcp.host import guest as launcher
+    from qk_mcp.tasks.cache import Catalogs
+    from qk_mcp.tasks.catalog import Catalog
+
+    async def describe() -> Catalog:
+        catalogs = Catalogs(environ, timeout=seconds)
+        try:
+            return await catalogs.get(project)
+        finally:
+            await catalogs.close()
+
+    subject = f"project {project.alias}"
+    try:
+        interpreter = launcher.plan(project, environ).interpreter
+        began = time.monotonic()
+        catalog = asyncio.run(describe())
+    except QkMcpError as failure:
+        fault = failed(subject, failure)
+        return replace(fault, what=fault.what.removeprefix(f"project {project.alias!r}").lstrip(": "))
+    took = time.monotonic() - began
+    what = (
+        f"{_count(len(catalog.tasks), 'task')}, described in {took:.2f} s\nroot {catalog.root}\n"
+        f"Python {interpreter.python} ({interpreter.reason}), quickie {interpreter.quickie}"
+    )
+    spoilt = [*catalog.problems, *(f"{task.name}: {task.error}" for task in catalog.tasks if task.error)]
+    if spoilt:
+        return Check(subject, "wrong", "\n".join((what, *spoilt)), "mend what is named")
+    if took > _SLOW:
+        return Check(subject, "note", what, "move slow work from the module's import into tasks: agents wait for it")
+    if elsewhere := _choice_elsewhere(project, interpreter.python, environ):
+        remedy = "give it a .venv in its root, or name its Python in your config"
+        return Check(subject, "note", f"{what}\n{elsewhere}", remedy)
+    return Check(subject, "ok", what)
+
+
+def _choice_elsewhere(project: Project, chosen: Path, environ: Mapping[str, str]) -> str:
+    """Say so if the Python of a project hangs on variables that a graphical client does not pass on."""
+    from qk_mcp.interpreters import search as interpreter
+    from qk_mcp.projects.project import locate
+
+    passed = {name: environ[name] for name in _PASSED if name in environ} | {"PATH": _BARE_PATH}
+    try:
+        found = interpreter.find(project, locate(project), passed)
+    except QkMcpError:
+        return "started by a graphical client, the server would find no Python for it"
+    if found.python == chosen:
+        return ""
+    return f"started by a graphical client, the server would take {found.python} ({found.reason})"
+
+
+def check_server(options: Sequence[str], seconds: float) -> Check:
+    """Have a client's first conversation with a server of our own; `seconds` bound the describing of a project."""
+    from qk_mcp.cli.doctor.handshake import END_LIMIT, shake_hands
+
+    command = [sys.executable, "-P", "-m", "qk_mcp", "serve", *options, "--describe-timeout", f"{seconds:g}"]
+    try:
+        answer = shake_hands(command, seconds + 10)
+    except QkMcpError as failure:
+        return failed("server", failure)
+    tasks = _count(sum(len(entry["tasks"]) for entry in answer.entries), "task")
+    what = f"answered in {answer.hello.seconds:.2f} s, listed {tasks}, ended in {answer.end:.2f} s"
+    if sorted(answer.tools) != ["list_tasks", "run_task"]:
+        return Check("server", "wrong", f"{what}\nits tools are {', '.join(answer.tools)}", _reinstallation())
+    if answer.hello.seconds > _IMPATIENT:
+        remedy = "some clients wait no longer than 10 s: raise their limit (Codex: startup_timeout_sec = 30)"
+        return Check("server", "note", what, remedy)
+    return Check("server", "note" if answer.end > END_LIMIT else "ok", what)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

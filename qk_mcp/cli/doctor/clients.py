@@ -1,0 +1,154 @@
+"""What `qk-mcp doctor` looks at in the files of MCP clients."""
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from qk_mcp import __version__
+from qk_mcp.cli.doctor.checks import Check
+from qk_mcp.cli.doctor.handshake import Hello, greet
+from qk_mcp.cli.own_command import program
+from qk_mcp.clients import entries as client_entries
+from qk_mcp.clients import files as client_files
+from qk_mcp.clients import known as clients
+from qk_mcp.clients.known import Client
+from qk_mcp.errors import NoHome, QkMcpError, ServerFailed
+from qk_mcp.projects.config import present
+from qk_mcp.projects.project import current_directory, expand, locate, parse_declaration
+
+__all__ = ["check_clients"]
+
+
+def check_clients(environ: Mapping[str, str]) -> Iterator[Check]:
+    """Tell which clients start this server, by the user's own files and those of the current directory."""
+    known = False
+    for client in clients.CLIENTS:
+        try:
+            places = _places(client, environ)
+        except NoHome as failure:
+            yield Check("clients", "note", failure.what, failure.hint)
+            return
+        for place in places:
+            try:
+                servers = client_files.servers(client, place.file)
+            except QkMcpError as failure:
+                if _may_mention(place.file):
+                    yield Check(client.title, "wrong", f"{failure.what}\n{failure.why}", failure.hint)
+                continue
+            for name, entry in servers.items():
+                launch = client_entries.launch_of(client, entry)
+                if client_entries.is_ours(launch):
+                    known = True
+                    yield _check(place, name, entry, launch, environ)
+    if not known:
+        yield Check("clients", "note", "none starts this server", f"{shlex.join(program())} install CLIENT --write")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A file of a client, and the directory in which the client starts what it names, if that is known."""
+
+    client: Client
+    file: Path
+    base: Path | None = None
+
+    def repair(self, name: str, launch: Sequence[str]) -> str:
+        """Return what puts an entry right; it keeps its projects and config."""
+        if self.base or not client_files.is_editable(self.client, self.file):
+            return self.by_hand()
+        words = [*program(), "install", self.client.name]
+        words += [word for pair in _options(launch) if pair[0] in ("--project", "--config") for word in pair]
+        words += ["--name", name] if name != "qk-mcp" else []
+        return shlex.join([*words, "--write", "--force"])
+
+    def by_hand(self) -> str:
+        return f"correct it in {self.file}"
+
+
+def _places(client: Client, environ: Mapping[str, str]) -> list[_Place]:
+    own = clients.file(client, environ)
+    places = [_Place(client, own)]
+    here = current_directory()
+    if client.project_file and here and here / client.project_file != own:
+        places.append(_Place(client, here / client.project_file, here))
+    return [place for place in places if present(place.file)]
+
+
+def _may_mention(file: Path) -> bool:
+    try:
+        data = file.read_bytes()
+    except OSError:
+        return True
+    return b"qk_mcp" in data or b"qk-mcp" in data
+
+
+def _check(
+    place: _Place, name: str, entry: Mapping[str, Any], launch: Sequence[str], environ: Mapping[str, str]
+) -> Check:
+    title = place.client.title
+    what = f"{name} in {place.file}"
+    repair = place.repair(name, launch)
+    if entry.get("disabled") is True or entry.get("enabled") is False:
+        return Check(title, "note", f"{what} is switched off", f"switch it on in {title}")
+    if shutil.which(launch[0], path=environ.get("PATH")) is None:
+        return Check(title, "wrong", f"{what}: its command does not exist: {launch[0]}", repair)
+    if fault := _missing(launch, place.base, environ):
+        return Check(title, "wrong", f"{what}: {fault}", place.by_hand())
+    hello = _greet(tuple(launch), place.base, tuple(_variables(entry).items()))
+    if isinstance(hello, str):
+        return Check(title, "wrong", f"{what} does not start: {hello}\n{shlex.join(launch)}", repair)
+    if hello.name != "qk-mcp":
+        return Check(title, "wrong", f"{what} starts another server, {hello.name}\n{shlex.join(launch)}", repair)
+    if not Path(launch[0]).is_absolute():
+        doubt = f"{launch[0]} is looked for on PATH, which a graphical client may not have"
+        return Check(title, "note", f"{what}: {doubt}", repair)
+    if hello.version != __version__:
+        return Check(title, "note", f"{what} starts qk-mcp {hello.version}, not {__version__}", repair)
+    return Check(title, "ok", f"{what}\n{shlex.join(launch)}")
+
+
+def _variables(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return what an entry adds to the environment of its server, under whatever key its client has for it."""
+    found: dict[str, str] = {}
+    for key in ("env", "envs", "environment"):
+        if isinstance(table := entry.get(key), Mapping):
+            found |= {str(name): value for name, value in table.items() if isinstance(value, str)}
+    return found
+
+
+@cache
+def _greet(launch: tuple[str, ...], base: Path | None, variables: tuple[tuple[str, str], ...]) -> Hello | str:
+    """Return what the server says that a command starts, or why it says nothing."""
+    away = Path("/")  # from the current directory: a checkout there must not lend it the package
+    try:
+        return greet(launch, cwd=base or away, environ=os.environ | dict(variables))
+    except ServerFailed as failure:
+        lines = failure.why.strip().splitlines()
+        errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+        return ": ".join([failure.fault, *(errors or lines)[-1:]])
+
+
+def _options(launch: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each word that may be an option with what may be its value, behind `=` or in the next word."""
+    for word, following in pairwise([*launch, ""]):
+        option, equals, value = word.partition("=")
+        yield option, value if equals else following
+
+
+def _missing(launch: Sequence[str], base: Path | None, environ: Mapping[str, str]) -> str:
+    """Return what is wrong with the projects and the config that a command names; empty when nothing is."""
+    for option, value in _options(launch):
+        try:
+            if option == "--config" and not expand(value, base, environ).exists():
+                return f"its config does not exist: {value}"
+            if option == "--project":
+                locate(parse_declaration(value, base, environ, ""))
+        except QkMcpError as failure:
+            return failure.what
+    return ""

@@ -1,0 +1,1 @@
+"""What `qk-mcp inspect` shows, and how it looks."""

@@ -1,0 +1,128 @@
+"""What `inspect` shows, gathered: each project's interpreter, and its catalogue or why there is none."""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from qk_mcp.errors import NoSuchTask, QkMcpError
+from qk_mcp.interpreters import search as interpreter
+from qk_mcp.interpreters.search import Interpreter
+from qk_mcp.projects.project import Project, locate
+from qk_mcp.tasks import listing
+from qk_mcp.tasks.cache import Catalogs
+from qk_mcp.tasks.catalog import Catalog
+from qk_mcp.text import nearest
+
+__all__ = ["Inspected", "gather", "with_filter", "with_task", "written"]
+
+_MOMENT = 0.4
+"""Seconds after which somebody who waits wants to know for what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """A project as it is now: with a `catalog` or a `failure`, which says why if there is no `interpreter` either."""
+
+    project: Project
+    root: Path | None = None
+    interpreter: Interpreter | None = None
+    catalog: Catalog | None = None
+    failure: QkMcpError | None = None
+
+
+async def gather(projects: Sequence[Project], catalogs: Catalogs, *, quiet: bool = False) -> list[Inspected]:
+    """Inspect the projects, a few at a time; unless `quiet`, a terminal on stderr shows what is waited for."""
+    inspections: dict[str, Inspected] = {}
+    free = anyio.CapacityLimiter(max(2, os.cpu_count() or 1))
+
+    async def inspect(project: Project) -> None:
+        async with free:
+            inspections[project.alias] = await _inspect(project, catalogs)
+
+    async def tell() -> None:
+        await anyio.sleep(_MOMENT)
+        from rich.console import Console
+        from rich.text import Text
+
+        with Console(stderr=True).status("") as status:
+            while True:
+                names = ", ".join(each.alias for each in projects if each.alias not in inspections)
+                status.update(Text(f"describing {names}", overflow="ellipsis", no_wrap=True))
+                await anyio.sleep(0.1)
+
+    async with anyio.create_task_group() as beside:
+        if not quiet and sys.stderr.isatty():
+            beside.start_soon(tell)
+        async with anyio.create_task_group() as together:
+            for project in projects:
+                together.start_soon(inspect, project)
+        beside.cancel_scope.cancel()
+    return [inspections[project.alias] for project in projects]
+
+
+async def _inspect(project: Project, catalogs: Catalogs) -> Inspected:
+    inspected = Inspected(project)
+    try:
+        location = locate(project)
+        inspected = replace(inspected, root=location.root)
+        inspected = replace(inspected, interpreter=interpreter.find(project, location, os.environ))
+        return replace(inspected, catalog=await catalogs.get(project))
+    except QkMcpError as failure:
+        return replace(inspected, failure=failure)
+
+
+def with_filter(inspected: Inspected, pattern: str) -> Inspected:
+    """Return the same with the tasks that `list_tasks` keeps for this filter."""
+    catalog = inspected.catalog
+    if catalog is None:
+        return inspected
+    kept = tuple(task for task in catalog.tasks if listing.matches(task, pattern))
+    return replace(inspected, catalog=replace(catalog, tasks=kept))
+
+
+def with_task(inspected: Inspected, name: str, projects: Sequence[str] | None) -> Inspected:
+    """Return the same with one task; raise NoSuchTask. `projects` are names that may have been meant as well."""
+    catalog = inspected.catalog
+    if catalog is None:
+        return inspected
+    found = [task for task in catalog.tasks if name in (task.name, *task.aliases)]
+    if not found:
+        near = nearest(name, (each for task in catalog.tasks for each in (task.name, *task.aliases)))
+        others = None if projects is None else nearest(name, projects)
+        raise NoSuchTask(inspected.project.alias, name, near, others)
+    return replace(inspected, catalog=replace(catalog, tasks=(found[0],)))
+
+
+def written(inspections: Iterable[Inspected]) -> list[dict[str, Any]]:
+    """Return the entries of `list_tasks`, shrunk as for an agent, and in each of them what people debug with.
+
+    That is `interpreter`, null when none was found, and `uncacheable`: what of the project no file tells of, so that
+    it is described for every listing; null when there is nothing of that kind.
+    """
+    every = list(inspections)
+    entries = listing.shrink(map(_entry, every))
+    return [entry | _for_people(each) for entry, each in zip(entries, every, strict=True)]
+
+
+def _entry(inspected: Inspected) -> dict[str, Any]:
+    if inspected.catalog is not None:
+        return listing.entry(inspected.project.alias, inspected.catalog)
+    assert inspected.failure is not None
+    return listing.broken_entry(inspected.project, inspected.failure)
+
+
+def _for_people(inspected: Inspected) -> dict[str, Any]:
+    found, catalog = inspected.interpreter, inspected.catalog
+    told = found and {
+        "python": str(found.python),
+        "version": catalog.python if catalog else found.version,
+        "quickie": catalog.quickie if catalog else found.quickie,
+        "reason": found.reason,
+        "passed_over": list(found.passed),
+    }
+    return {"interpreter": told, "uncacheable": (catalog.uncacheable or None) if catalog else None}

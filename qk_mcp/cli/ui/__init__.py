@@ -1,0 +1,1 @@
+"""How the command line looks: messages, help, tables and the log."""

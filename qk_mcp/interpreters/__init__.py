@@ -1,0 +1,1 @@
+"""Which Python runs a project's tasks, and with which environment."""

@@ -1,0 +1,1 @@
+"""Which projects exist, and what the user's config says about them."""

@@ -1,0 +1,1 @@
+"""One run of a task: its output, its progress and its end."""

@@ -1,0 +1,1 @@
+"""What a project offers: its tasks, described by a guest, cached and listed."""

@@ -1,0 +1,418 @@
+"""`qk-mcp inspect`: what an agent would see, for people."""
+
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Serve
+from tests.support.cli import CommandLine, Outcome
+from tests.support.environment import PROGRAM, QK_MCP
+from tests.support.processes import until
+from tests.support.projects import make_project
+
+FILES = {
+    "_qk/__init__.py": '''
+        from quickie import Arg, Namespace, task
+        from . import db
+
+        @task(aliases=["b"], args=[
+            Arg("target", choices=["debug", "release"], help="What to build."),
+            Arg("--fast", action="store_true", help="Skip the checks."),
+            Arg("-j", "--jobs", type=int, default=4, help="Parallel jobs."),
+        ])
+        def build(target, fast, jobs):
+            """Build the program for one target.
+
+            At length.
+            """
+            print(target, fast, jobs)
+
+        @task(extra_args=True)
+        def test(*args):
+            """Run the tests."""
+
+        spaces = Namespace({"db": db})
+        ''',
+    "_qk/db.py": '''
+        from quickie import Arg, task
+
+        @task(args=[Arg("--to", required=True), Arg("names", nargs="*"), Arg("--pair", nargs=2),
+                    Arg("--maybe", nargs="?"), Arg("--level", type=int, choices=range(100))])
+        def migrate(**options):
+            """Migrate the database."""
+            print(options)
+        ''',
+}
+
+VERSION = ".".join(map(str, sys.version_info[:3]))
+
+
+@pytest.fixture
+def root(project: Callable[..., Path], qk_mcp: CommandLine) -> Path:
+    """A project named `demo` in the user's config; the user's only one."""
+    root = project(FILES)
+    qk_mcp.write_config(f"[projects]\ndemo = {json.dumps(str(root))}\n")
+    return root
+
+
+def _facts(root: Path, tasks: str) -> str:
+    return (
+        f"demo\n  root     {root}\n  python   {sys.executable} ({VERSION}, the Python that runs qk-mcp)\n"
+        f"  quickie  1.0.0\n  tasks    {tasks}\n"
+    )
+
+
+def test_in_a_pipe_each_task_is_one_line(qk_mcp: CommandLine, root: Path) -> None:
+    long = "--to TO [--pair PAIR PAIR] [--maybe [MAYBE]] [--level LEVEL] [NAMES...]"
+    outcome = qk_mcp("inspect")
+    assert outcome == Outcome(
+        0,
+        _facts(root, "3; remembered until a file changes")
+        + f"""
+  build, b    {"[--fast] [--jobs JOBS] debug|release":71}  Build the program for one target.  _qk/__init__.py:4
+  db:migrate  {long}  Migrate the database.              _qk/db.py:3
+  test        {"[EXTRA...]":71}  Run the tests.                     _qk/__init__.py:16
+""",
+        "",
+    )
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_a_narrow_terminal_breaks_lines_between_words(qk_mcp: CommandLine, width: int) -> None:
+    lines = qk_mcp("inspect", env={"COLUMNS": str(width)}).stdout.splitlines()
+    assert max(map(len, lines)) <= width or str(sys.executable) in "\n".join(lines)
+    shown = lines[lines.index("") + 1 :]
+    about, other = "Build the program for one target.", f"{'Migrate the database.':33}"
+    assert (
+        shown
+        == {
+            60: [
+                "  build, b    Build the program for one target.",
+                "              [--fast] [--jobs JOBS] debug|release",
+                "  db:migrate  Migrate the database.",
+                "              --to TO [--pair PAIR PAIR] [--maybe [MAYBE]]",
+                "              [--level LEVEL] [NAMES...]",
+                "  test        Run the tests.",
+                "              [EXTRA...]",
+            ],
+            80: [
+                "  build, b    Build the program for one target.",
+                "              [--fast] [--jobs JOBS] debug|release",
+                "  db:migrate  Migrate the database.",
+                "              --to TO [--pair PAIR PAIR] [--maybe [MAYBE]] [--level LEVEL]",
+                "              [NAMES...]",
+                "  test        Run the tests.",
+                "              [EXTRA...]",
+            ],
+            160: [
+                f"  build, b    {'[--fast] [--jobs JOBS] debug|release':44}  {about}  _qk/__init__.py:4",
+                f"  db:migrate  --to TO [--pair PAIR PAIR] [--maybe [MAYBE]]  {other}  _qk/db.py:3",
+                "              [--level LEVEL] [NAMES...]",
+                f"  test        {'[EXTRA...]':44}  {'Run the tests.':33}  _qk/__init__.py:16",
+            ],
+        }[width]
+    )
+
+
+def _on_a_terminal(qk_mcp: CommandLine, *args: str, **env: str) -> str:
+    """Return what it writes to a terminal."""
+    ours, theirs = pty.openpty()
+    with qk_mcp.start(*args, env={"TERM": "xterm", "COLUMNS": "100"} | env, stdout=theirs, stderr=theirs):
+        os.close(theirs)
+        text = b""
+        try:
+            while piece := os.read(ours, 65536):
+                text += piece
+        except OSError:  # Linux tells so that the other end is closed
+            pass
+    os.close(ours)
+    return text.decode()
+
+
+def test_a_terminal_gets_colours_and_links_to_the_sources(qk_mcp: CommandLine, root: Path) -> None:
+    link = rf"\x1b\]8;id=\d+;file://[^/]*{root}/_qk/__init__\.py#4\x1b\\"
+    colour = re.compile(r"\x1b\[(\d;)*3\dm")
+    shown = _on_a_terminal(qk_mcp, "inspect")
+    assert colour.search(shown)
+    assert re.search(link + r"(\x1b\[\d+m)?build", shown)
+    plain = _on_a_terminal(qk_mcp, "inspect", NO_COLOR="1")
+    assert not colour.search(plain)
+    assert re.search(link, plain)
+    assert "\x1b" not in _on_a_terminal(qk_mcp, "inspect", TERM="dumb").replace("\x1b[?25h", "")
+
+
+# One task
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("words", [["demo", "build"], ["build"], ["b"], ["demo", "b"]])
+def test_one_task_is_shown_in_full(qk_mcp: CommandLine, words: list[str]) -> None:
+    outcome = qk_mcp("inspect", *words, env={"COLUMNS": "80"})
+    assert (outcome.code, outcome.stderr) == (0, "")
+    before, _, rest = outcome.stdout.partition("\nwhat an agent gets\n")
+    assert (
+        before
+        == """\
+build  demo
+
+  Build the program for one target.
+
+  At length.
+
+  usage    build [-h] [--fast] [-j JOBS] {debug,release}
+  aliases  b
+  source   _qk/__init__.py:4
+
+arguments
+  debug|release    required        What to build.
+  --fast                           Skip the checks.
+  -j, --jobs JOBS  int, default 4  Parallel jobs.
+"""
+    )
+    entry, _, calls = rest.partition("\nto run it\n")
+    (project,) = json.loads(qk_mcp("inspect", "--json", *words).stdout)
+    assert project["tasks"] == [json.loads(entry)]
+    assert calls == (
+        '  run_task  {"project": "demo", "task_name": "build", "args": ["debug"]}\n'
+        f"  shell     {PROGRAM} run demo build debug\n"
+    )
+
+
+def test_the_line_to_copy_holds_the_options(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+    options = ["--project", f"my app:{project(FILES)}"]
+    line = qk_mcp("inspect", *options, "my app", "test").stdout.splitlines()[-1]
+    assert line == f"  shell     {PROGRAM} run --project 'my app:{project(FILES)}' 'my app' test"
+    assert qk_mcp(*shlex.split(line)[1 + len(QK_MCP) :]).code == 0
+
+
+@pytest.mark.usefixtures("root")
+def test_the_call_to_copy_can_be_run(qk_mcp: CommandLine) -> None:
+    shown = qk_mcp("inspect", "demo", "db:migrate").stdout.splitlines()
+    call, shell = (line.split(maxsplit=1)[1] for line in shown[-2:])
+    assert json.loads(call) == {"project": "demo", "task_name": "db:migrate", "args": ["--to", "TO"]}
+    words = shlex.split(shell)
+    assert words[: len(QK_MCP)] == QK_MCP
+    assert qk_mcp(*words[len(QK_MCP) :]).code == 0
+    assert "  --level LEVEL" in "\n".join(shown)
+    assert "  --maybe [MAYBE]" in "\n".join(shown)
+
+
+@pytest.mark.usefixtures("root")
+def test_a_usage_of_several_lines_stays_aligned(qk_mcp: CommandLine) -> None:
+    lines = qk_mcp("inspect", "demo", "db:migrate").stdout.splitlines()
+    first = next(line for line in lines if line.startswith("  usage    "))
+    second = lines[lines.index(first) + 1]
+    assert (first.index("[-h]"), first[11:18]) == (19, "migrate")
+    assert second.index("[") == 19
+
+
+# Data
+
+
+def test_json_is_what_list_tasks_answers_and_the_interpreter(qk_mcp: CommandLine, root: Path, serve: Serve) -> None:
+    broken = make_project(root.parent / "broken", "1 / 0")
+    projects = {"demo": root, "broken": broken}
+    options = [f"--project={name}:{path}" for name, path in projects.items()]
+    outcome = qk_mcp("inspect", "--json", *options)
+    assert (outcome.code, outcome.stderr) == (1, "")
+    printed: list[dict[str, Any]] = json.loads(outcome.stdout)
+    found = {"python": sys.executable, "quickie": "1.0.0", "reason": "the Python that runs qk-mcp", "passed_over": []}
+    assert [each.pop("interpreter") for each in printed] == [
+        found | {"version": VERSION},
+        found | {"version": VERSION.rpartition(".")[0]},
+    ]
+    assert [each.pop("uncacheable") for each in printed] == [None, None]
+    assert printed == serve(projects).call("list_tasks").data
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"), [("DB", ["db:migrate"]), ("b", ["build", "db:migrate"]), ("*t", ["test"]), ("zzz", [])]
+)
+def test_a_filter_is_that_of_list_tasks(qk_mcp: CommandLine, root: Path, pattern: str, names: list[str]) -> None:
+    (entry,) = json.loads(qk_mcp("inspect", "--json", "--filter", pattern).stdout)
+    assert [task["name"] for task in entry["tasks"]] == names
+    outcome = qk_mcp("inspect", "demo", "--filter", pattern)
+    count = f"{len(names) or 'none'} matching '{pattern}'; remembered until a file changes"
+    assert outcome.code == 0
+    assert outcome.stdout.startswith(_facts(root, count))
+    assert [line.split()[0].rstrip(",") for line in outcome.stdout.splitlines()[6:]] == names
+
+
+# Many tasks, many projects
+
+
+def test_many_tasks_are_shown_by_namespace(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+    module = "from quickie import task\n" + "".join(f"@task\ndef t{n}(): 'Number {n}.'\n" for n in range(6))
+    modules = {"a": "a", "a:b": "b", "c:d": "d", "e": "e"}
+    spaces = ", ".join(f"{namespace!r}: {name}" for namespace, name in modules.items())
+    main = f"from quickie import Namespace, task\nfrom . import a, b, d, e\nspaces = Namespace({{{spaces}}})\n"
+    root = project(
+        {f"_qk/{name}.py": module for name in modules.values()}
+        | {"_qk/__init__.py": main + "@task\ndef zero(): 'None.'\n"}
+    )
+    lines = qk_mcp("inspect", "--project", f"demo:{root}").stdout.splitlines()
+    names = [line[: line.find("  ", 8)].rstrip() if ":t" in line or "zero" in line else line for line in lines[6:]]
+    assert names == [
+        "  zero",
+        "  a",
+        *(f"    a:t{n}" for n in range(6)),
+        "    b",
+        *(f"      a:b:t{n}" for n in range(6)),
+        "  c",
+        "    d",
+        *(f"      c:d:t{n}" for n in range(6)),
+        "  e",
+        *(f"    e:t{n}" for n in range(6)),
+    ]
+    assert len({line.index("Number") for line in lines if "Number" in line}) == 1
+
+
+def test_a_broken_project_says_what_to_mend_and_the_rest_is_shown(qk_mcp: CommandLine, root: Path) -> None:
+    make_project(root.parent / "broken", "from quickie import task\nimport nowhere_to_be_found\n")
+    (root.parent / "empty").mkdir()
+    options = [f"--project={name}:{root.parent / name}" for name in ("broken", "empty", "gone")]
+    outcome = qk_mcp("inspect", *options, f"--project=demo:{root}")
+    assert (outcome.code, outcome.stderr) == (1, "")
+    broken, empty, gone, good = outcome.stdout.split("\n\n", 3)
+    assert broken.splitlines()[4:7] == [
+        "  error    project 'broken' could not be loaded: ModuleNotFoundError: No module named 'nowhere_to_be_found'",
+        "             _qk/__init__.py:2: import nowhere_to_be_found",
+        f"           Loaded with {sys.executable} (the Python that runs qk-mcp), quickie 1.0.0.",
+    ]
+    assert broken.splitlines()[7].startswith("           hint: install what is missing into that environment: ")
+    assert f"  path     {root.parent}/empty\n  error    project 'empty': no tasks at" in empty
+    assert f"  error    project 'gone': there is no {root.parent}/gone" in gone
+    assert good.startswith("demo\n")
+    assert "db:migrate" in good
+
+
+def test_the_default_project_is_marked(qk_mcp: CommandLine, root: Path) -> None:
+    other = make_project(root.parent / "other", "")
+    shown = qk_mcp("inspect", cwd=other).stdout
+    assert "other  the default project\n" in shown
+    assert "demo\n" in shown
+    assert "  tasks    none; remembered until a file changes\n" in shown
+
+
+def test_a_project_that_no_file_tells_of_says_why(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+    root = project("import subprocess\nsubprocess.run(['true'])\n")
+    shown = qk_mcp("inspect", "--project", f"demo:{root}").stdout
+    assert "  tasks    none; described anew for each listing, for loading them uses a program\n" in shown
+
+
+WRONG = {
+    "nope": (1, "project 'demo' has no task named 'nope'", "There is no project of that name either."),
+    "dem": (1, "project 'demo' has no task named 'dem'", "did you mean the project 'demo'?"),
+    "demo biuld": (1, "project 'demo' has no task named 'biuld'", "did you mean 'build'?"),
+    "dmo build": (1, "no project is named 'dmo'", "Projects: demo.", "did you mean 'demo'?"),
+    "/nowhere": (1, "no project holds the path '/nowhere'", "Projects: demo."),
+    "demo build --filter x": (2, "a task and --filter exclude each other", "leave out one of them"),
+    "--watch --json": (2, "--watch and --json exclude each other", "hint: "),
+    "--describe-timeout -1": (
+        2,
+        "option --describe-timeout: it must be more than 0 and less than 86400 seconds, not -1",
+    ),
+    "--fliter x": (2, "qk-mcp inspect has no option --fliter", "did you mean --filter?"),
+    "demo build more": (2, "qk-mcp inspect does not take 'more'"),
+    "--config /nowhere": (1, "cannot read the config /nowhere"),
+}
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize(("line", "said"), WRONG.items(), ids=WRONG)
+def test_a_mistake_is_told_with_its_remedy(qk_mcp: CommandLine, line: str, said: tuple[int, str]) -> None:
+    code, *parts = said
+    outcome = qk_mcp("inspect", *line.split())
+    assert (outcome.code, outcome.stdout) == (code, "")
+    assert outcome.stderr.startswith("error: ")
+    for part in parts:
+        assert str(part) in outcome.stderr
+
+
+def test_without_projects_it_says_how_to_add_one(qk_mcp: CommandLine) -> None:
+    warning = "warning: there are no projects: `qk-mcp projects add NAME:PATH` adds one\n"
+    assert qk_mcp("inspect") == Outcome(0, "", warning)
+    assert qk_mcp("inspect", "--json") == Outcome(0, "[]\n", warning)
+    assert qk_mcp("inspect", "app").code == 1
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("words", [[], ["build"], ["--json"]])
+def test_a_reader_that_leaves_early_is_no_error(qk_mcp: CommandLine, words: list[str]) -> None:
+    process = qk_mcp.start("inspect", *words)
+    assert process.stdout
+    process.stdout.close()
+    assert process.stderr
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 0
+    process.stderr.close()
+
+
+# While it works
+
+
+SLOW = "import time\ntime.sleep(2)\n"
+
+
+def test_a_terminal_is_told_what_is_waited_for(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+    option = f"--project=demo:{project(SLOW)}"
+    assert "describing demo" in _on_a_terminal(qk_mcp, "inspect", option)
+    assert qk_mcp("inspect", option).stderr == ""
+
+
+def test_an_interrupt_stops_what_is_under_way(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+    root = project("import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
+    (temporary := root / "tmp").mkdir()
+    process = qk_mcp.start("inspect", "--project", f"demo:{root}", env={"TMPDIR": str(temporary)})
+    pid = int(until(lambda: (root / "pid").exists() and (root / "pid").read_text()))
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) == (b"", b"")
+    assert process.returncode == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert not list(temporary.iterdir())
+
+
+def test_watching_shows_each_change(qk_mcp: CommandLine, root: Path) -> None:
+    process = qk_mcp.start("inspect", "--watch", "--filter", "build", stdin=subprocess.DEVNULL)
+    assert process.stdout
+    os.set_blocking(process.stdout.fileno(), False)
+    shown = b""
+
+    def shows(text: str) -> bool:
+        nonlocal shown
+        shown += process.stdout.read() or b""  # type: ignore[union-attr]
+        return text.encode() in shown
+
+    module = root / "_qk" / "__init__.py"
+    source = module.read_text() + "import time\ntime.sleep(1)\n"  # which must not make the next look late
+    module.write_text(source)
+    until(lambda: shows("Build the program for one target."))
+    module.write_text(source.replace("Build the program", "Build another thing"))
+    until(lambda: shows("Build another thing for one target."))
+    module.write_text("1 / 0")
+    until(lambda: shows("ZeroDivisionError"))
+    module.write_text(source)
+    until(lambda: shows("Build the program for one target.") and shown.count(b"Build the program") == 2)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+
+
+@pytest.mark.usefixtures("root")
+def test_it_does_without_the_servers_libraries(qk_mcp: CommandLine) -> None:
+    told = qk_mcp("inspect", env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
+    modules = {line.rpartition("|")[2].strip() for line in told.splitlines()}
+    assert "qk_mcp.tasks.cache" in modules
+    assert not modules & {"fastmcp", "mcp", "pydantic", "httpx"}

@@ -1,0 +1,520 @@
+"""`qk-mcp install` and `uninstall`, run as a user would: what they print, and what becomes of a client's file."""
+
+import base64
+import json
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+
+from qk_mcp.clients.known import CLIENTS
+from tests.support.cli import CommandLine
+from tests.support.environment import BARE_PATH
+from tests.support.projects import make_project
+
+SERVE = [sys.executable, "-P", "-m", "qk_mcp", "serve"]
+
+not_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "my app", "")
+
+
+@pytest.fixture
+def own_command(tmp_path: Path) -> Callable[..., tuple[dict[str, str], Callable[[], list[list[str]]]]]:
+    """Put a script on PATH that stands for a client's own command and notes what it was called with."""
+
+    def make(program: str, body: str = "") -> tuple[dict[str, str], Callable[[], list[list[str]]]]:
+        directory, log = tmp_path / "bin", tmp_path / "calls"
+        directory.mkdir(exist_ok=True)
+        script = directory / program
+        script.write_text(f"#!/bin/sh\nprintf '%s\\0' \"$@\" >> '{log}'\nprintf '\\n\\0' >> '{log}'\n{body}\n")
+        script.chmod(0o755)
+
+        def calls() -> list[list[str]]:
+            runs = log.read_text().split("\n\0") if log.exists() else []
+            return [run.split("\0")[:-1] for run in runs if run]
+
+        return {"PATH": f"{directory}:{BARE_PATH}"}, calls
+
+    return make
+
+
+def _json(file: Path) -> Any:
+    return json.loads(file.read_text())
+
+
+# Showing
+
+
+@pytest.mark.parametrize("client", [client.name for client in CLIENTS])
+def test_the_snippet_alone_goes_to_stdout(qk_mcp: CommandLine, app: Path, client: str) -> None:
+    done = qk_mcp("install", client, "--project", f"app:{app}")
+    assert done.code == 0
+    assert json.dumps(f"app:{app}", ensure_ascii=False) in done.stdout
+    assert str(qk_mcp.home) in done.stderr
+    assert "then: " in done.stderr
+    assert not [path for path in qk_mcp.home.rglob("*") if path.is_file()], "showing writes nothing"
+    if client == "codex":
+        tomllib.loads(done.stdout)
+    elif client != "goose":
+        json.loads(done.stdout)
+    assert ("or let it be done: " in done.stderr) is (client != "goose")
+
+
+def test_the_command_is_absolute_and_works_from_anywhere(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> None:
+    config = tmp_path / "team.toml"
+    config.write_text(f'[projects]\nteam = "{app}"\n')
+    config.chmod(0o600)
+    done = qk_mcp(
+        "install", "cursor", "--project", f"app:{app.name}", "--project", "app:./my app/_qk", "--config", "team.toml",
+        cwd=tmp_path,
+    )  # fmt: skip
+    entry = json.loads(done.stdout)["mcpServers"]["qk-mcp"]
+    assert [entry["command"], *entry["args"]] == [*SERVE, "--project", f"app:{app}/_qk", "--config", str(config)]
+
+    # Modules in the directory where a client starts it must not take the place of what the server imports.
+    (tmp_path / "fastmcp.py").write_text("raise SystemExit('shadowed')")
+    (tmp_path / "qk_mcp").mkdir()
+    (tmp_path / "qk_mcp" / "__init__.py").write_text("raise SystemExit('shadowed')")
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }
+    answer = subprocess.run(
+        [entry["command"], *entry["args"]],
+        input=json.dumps(hello) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(qk_mcp.home)},
+        check=False,
+    )
+    assert json.loads(answer.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "qk-mcp", answer.stderr
+
+
+def test_without_projects_the_users_config_is_meant(qk_mcp: CommandLine, app: Path) -> None:
+    done = qk_mcp("install", "cursor")
+    assert json.loads(done.stdout)["mcpServers"]["qk-mcp"]["args"] == SERVE[1:]
+    assert "warning: there are no projects in your config" in done.stderr
+    qk_mcp.write_config(f'[projects]\napp = "{app}"\n')
+    assert "warning" not in qk_mcp("install", "cursor").stderr
+
+
+def test_a_config_that_a_graphical_client_would_not_find_is_named(
+    qk_mcp: CommandLine, app: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "cfg" / "qk-mcp" / "config.toml"
+    elsewhere.parent.mkdir(parents=True)
+    elsewhere.write_text(f'[projects]\napp = "{app}"\n')
+    elsewhere.chmod(0o600)
+    done = qk_mcp("install", "cursor", env={"XDG_CONFIG_HOME": str(tmp_path / "cfg")})
+    assert json.loads(done.stdout)["mcpServers"]["qk-mcp"]["args"] == [*SERVE[1:], "--config", str(elsewhere)]
+    done = qk_mcp("install", "cursor", env={"QK_MCP_CONFIG": str(elsewhere)})
+    assert json.loads(done.stdout)["mcpServers"]["qk-mcp"]["args"] == [*SERVE[1:], "--config", str(elsewhere)]
+
+
+def test_the_link_for_cursor_carries_the_same_entry(qk_mcp: CommandLine) -> None:
+    done = qk_mcp("install", "cursor", "--name", "tasks")
+    link = next(line for line in done.stderr.splitlines() if "cursor://" in line).removeprefix("or open: ")
+    query = parse_qs(urlparse(link).query)
+    assert query["name"] == ["tasks"]
+    assert json.loads(base64.b64decode(query["config"][0])) == json.loads(done.stdout)["mcpServers"]["tasks"]
+
+
+def test_what_is_in_already_is_told(qk_mcp: CommandLine, app: Path) -> None:
+    qk_mcp("install", "cursor", "--write")
+    assert "It is in already." in qk_mcp("install", "cursor").stderr
+    other = qk_mcp("install", "cursor", "--project", f"app:{app}")
+    assert f"warning: a server named 'qk-mcp' is there already: {sys.executable} -P -m qk_mcp serve\n" in other.stderr
+    assert "--write --force" in other.stderr
+
+
+# Wrong usage
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "told"),
+    [
+        ([], 2, ["which client?", "claude-code, claude-desktop, cursor", "hint: name one"]),
+        (["cusror"], 2, ["no client is known as 'cusror'", "hint: did you mean cursor?"]),
+        (["emacs"], 2, ["no client is known as 'emacs'", "opencode"]),
+        (["cursor", "--name", "my tasks"], 2, ["option --name", "letters, digits"]),
+        (["cursor", "--project", "nocolon"], 2, ["'nocolon' is not NAME:PATH"]),
+        (["cursor", "--project", "a:nowhere"], 1, ["there is no ", "/nowhere"]),
+        (["cursor", "--config", "nowhere.toml"], 1, ["cannot read the config", "/nowhere.toml"]),
+    ],
+)
+def test_mistakes_get_a_message(qk_mcp: CommandLine, args: list[str], code: int, told: list[str]) -> None:
+    for more in ([], ["--write"]):
+        done = qk_mcp("install", *args, *more)
+        assert done.code == code
+        assert done.stdout == ""
+        assert done.stderr.startswith("error: ")
+        assert all(text in done.stderr for text in told), done.stderr
+        assert not (qk_mcp.home / ".cursor").exists()
+
+
+# Writing into a file
+
+_FILES = {client.name: client for client in CLIENTS if client.format != "yaml"}
+
+
+@pytest.mark.parametrize("client", _FILES)
+def test_write_and_uninstall_without_the_clients_own_command(qk_mcp: CommandLine, app: Path, client: str) -> None:
+    shown = qk_mcp("install", client, "--project", f"app:{app}")
+    done = qk_mcp("install", client, "--project", f"app:{app}", "--write")
+    assert done.code == 0, done.stderr
+    assert done.stdout == ""
+    [file] = [path for path in qk_mcp.home.rglob("*") if path.is_file()]
+    assert file.read_text() == shown.stdout
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert str(file) in done.stderr
+
+    again = qk_mcp("install", client, "--project", f"app:{app}", "--write")
+    assert (again.code, again.stdout) == (0, "")
+    assert "already" in again.stderr
+    assert file.read_text() == shown.stdout
+
+    gone = qk_mcp("uninstall", client)
+    assert gone.code == 0, gone.stderr
+    assert "qk_mcp" not in file.read_text()
+    missing = qk_mcp("uninstall", client)
+    assert missing.code == 1
+    assert "no server named 'qk-mcp'" in missing.stderr
+
+
+_CURSOR = """\
+{
+    "mcpServers": {
+        "github": {"command": "npx",   "args": ["-y", "gh"]},
+        "paid":   {"url": "https://example.com/mcp", "headers": {"Größe": 1e3}}
+    },
+
+    "other": [1,2,   3]
+}"""
+
+
+def test_everything_else_stays_byte_for_byte(qk_mcp: CommandLine) -> None:
+    file = qk_mcp.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    for text in (_CURSOR, _CURSOR.replace("\n", "\r\n"), "\ufeff" + _CURSOR):
+        file.write_bytes(text.encode())
+        file.chmod(0o640)
+        done = qk_mcp("install", "cursor", "--write")
+        assert done.code == 0, done.stderr
+        written = file.read_bytes().decode()
+        before, _, after = written.partition(',\r\n        "qk-mcp"' if "\r" in text else ',\n        "qk-mcp"')
+        assert text.startswith(before)
+        assert text.endswith(after[after.index("\n        }") + 10 :])
+        assert ("\n" in written.replace("\r\n", "")) is ("\r" not in text)
+        assert stat.S_IMODE(file.stat().st_mode) == 0o640
+        backup = file.with_name("mcp.json.qk-mcp-backup")
+        assert str(backup) in done.stderr
+        assert backup.read_bytes() == text.encode()
+        assert not backup.stat().st_mode & 0o077
+        assert sorted(path.name for path in file.parent.iterdir()) == ["mcp.json", "mcp.json.qk-mcp-backup"]
+        assert qk_mcp("uninstall", "cursor").code == 0
+        assert file.read_bytes() == text.encode()
+        for each in file.parent.glob("*.qk-mcp-backup*"):
+            each.unlink()
+
+
+def test_no_backup_is_written_over_another(qk_mcp: CommandLine) -> None:
+    file = qk_mcp.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(_CURSOR)
+    for command in (["install", "cursor", "--write"], ["uninstall", "cursor"], ["install", "cursor", "--write"]):
+        assert qk_mcp(*command).code == 0
+    kept = {path.name: path.read_text() for path in file.parent.glob("*.qk-mcp-backup*")}
+    assert kept == {"mcp.json.qk-mcp-backup": _CURSOR, "mcp.json.qk-mcp-backup-2": file.read_text()}
+
+
+def test_a_toml_file_keeps_its_comments(qk_mcp: CommandLine) -> None:
+    file = qk_mcp.home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    for text in ('model = "m" # mine\n\n[mcp_servers.gh]\ncommand = "npx"\n', "# only this", "", "a = 1\r\n"):
+        file.write_bytes(text.encode())
+        assert qk_mcp("install", "codex", "--write").code == 0
+        written = file.read_bytes().decode()
+        assert written.startswith(text)
+        entry = tomllib.loads(written)["mcp_servers"]["qk-mcp"]
+        assert [entry["command"], *entry["args"]] == SERVE
+        assert entry["startup_timeout_sec"] == 30
+        assert qk_mcp("uninstall", "codex").code == 0
+        assert file.read_bytes().decode().rstrip() == text.rstrip()
+
+
+def test_another_command_needs_force_which_keeps_the_other_settings(qk_mcp: CommandLine, app: Path) -> None:
+    file = qk_mcp.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text('{"mcpServers": {"qk-mcp": {"env": {"A": "b"}, "command": "qk-mcp", "args": ["serve"]}, "z": {}}}')
+    before = file.read_bytes()
+    done = qk_mcp("install", "cursor", "--write", "--project", f"app:{app}")
+    assert done.code == 1
+    assert "there:  qk-mcp serve\n" in done.stderr
+    assert f"wanted: {' '.join(SERVE)} --project 'app:{app}'\n" in done.stderr
+    assert "--force" in done.stderr
+    assert file.read_bytes() == before
+
+    assert qk_mcp("install", "cursor", "--write", "--force", "--project", f"app:{app}").code == 0
+    servers = _json(file)["mcpServers"]
+    assert list(servers) == ["qk-mcp", "z"]
+    assert servers["qk-mcp"] == {
+        "env": {"A": "b"}, "command": sys.executable, "args": [*SERVE[1:], "--project", f"app:{app}"]
+    }  # fmt: skip
+
+
+def test_force_in_a_toml_file(qk_mcp: CommandLine, app: Path) -> None:
+    file = qk_mcp.home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(
+        '[mcp_servers.qk-mcp]\ncommand = "x"\nenabled = false\n[mcp_servers.qk-mcp.env]\nA = "b"\n\n[z]\nq = 1 # q\n'
+    )
+    assert qk_mcp("install", "codex", "--write", "--project", f"app:{app}").code == 1
+    assert qk_mcp("install", "codex", "--write", "--project", f"app:{app}", "--force").code == 0
+    assert file.read_text().startswith("\n[z]\nq = 1 # q\n")
+    entry = tomllib.loads(file.read_text())["mcp_servers"]["qk-mcp"]
+    assert entry == {
+        "command": sys.executable,
+        "args": [*SERVE[1:], "--project", f"app:{app}"],
+        "enabled": False,
+        "startup_timeout_sec": 30,
+        "env": {"A": "b"},
+    }
+
+
+def test_a_link_stays_a_link(qk_mcp: CommandLine, tmp_path: Path) -> None:
+    dotfiles = tmp_path / "dotfiles" / "mcp.json"
+    dotfiles.parent.mkdir()
+    dotfiles.write_text('{"mcpServers": {}}\n')
+    file = qk_mcp.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.symlink_to(dotfiles)
+    assert qk_mcp("install", "cursor", "--write").code == 0
+    assert file.readlink() == dotfiles
+    assert "qk-mcp" in _json(dotfiles)["mcpServers"]
+    assert [path.name for path in dotfiles.parent.iterdir()] == ["mcp.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{\n  // mine\n  "mcpServers": {}\n}\n', "It is not plain JSON."),
+        (b'{"mcpServers": {},}', "It is not plain JSON."),
+        (b'{"mcpServers": ', "It is broken: "),
+        (b"[]", "It is not an object."),
+        (b'{"mcpServers": []}', "Its 'mcpServers' is not an object."),
+        (b'{"mcpServers": {"a": "\xff"}}', "It is not UTF-8."),
+        (b'{"mcpServers": {"a": 1}, "mcpServers": {"b": 1}, "a": 1, "a": 2}', ""),
+    ],
+)
+def test_a_file_that_is_not_plain_json_is_refused(qk_mcp: CommandLine, content: bytes, why: str) -> None:
+    file = qk_mcp.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_bytes(content)
+    done = qk_mcp("install", "cursor", "--write")
+    if not why:  # a key twice is no hindrance: the last one counts, as everywhere
+        assert done.code == 0
+        return
+    assert done.code == 1
+    assert why in done.stderr
+    assert str(file) in done.stderr
+    assert file.read_bytes() == content
+    assert [path.name for path in file.parent.iterdir()] == ["mcp.json"]
+    if "plain" in why:
+        assert '"command": ' in done.stderr, "what to write by hand is shown"
+
+
+def test_yaml_is_only_shown(qk_mcp: CommandLine) -> None:
+    done = qk_mcp("install", "goose", "--write")
+    assert done.code == 1
+    assert "YAML" in done.stderr
+    assert "    cmd: " in done.stderr
+    file = qk_mcp.home / ".config" / "goose" / "config.yaml"
+    assert not file.exists()
+    file.parent.mkdir(parents=True)
+    file.write_text(qk_mcp("install", "goose").stdout)
+    assert "It is in already." in qk_mcp("install", "goose").stderr
+    taken = qk_mcp("uninstall", "goose")
+    assert taken.code == 1
+    assert "hint: take 'qk-mcp' out of its 'extensions' by hand" in taken.stderr
+
+
+def test_what_cannot_be_written_is_refused(qk_mcp: CommandLine) -> None:
+    directory = qk_mcp.home / ".cursor" / "mcp.json"
+    directory.mkdir(parents=True)
+    done = qk_mcp("install", "cursor", "--write")
+    assert done.code == 1
+    assert "Is a directory." in done.stderr
+    (qk_mcp.home / ".codeium").write_text("a file where a directory should be")
+    done = qk_mcp("install", "windsurf", "--write")
+    assert done.code == 1
+    assert "Not a directory." in done.stderr
+
+
+@not_root
+def test_a_file_that_may_not_be_written_is_refused(qk_mcp: CommandLine) -> None:
+    file = qk_mcp.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text("{}")
+    file.chmod(0o400)
+    done = qk_mcp("install", "cursor", "--write")
+    assert done.code == 1
+    assert "It may not be written." in done.stderr
+    assert file.read_text() == "{}"
+
+
+def test_two_at_once_are_both_there(qk_mcp: CommandLine) -> None:
+    names = [f"s{number}" for number in range(6)]
+    running = [qk_mcp.start("install", "cursor", "--write", "--name", name) for name in names]
+    for process in running:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    file = qk_mcp.home / ".cursor" / "mcp.json"
+    assert sorted(_json(file)["mcpServers"]) == names
+
+
+# Taking out
+
+
+def test_uninstall_takes_only_what_is_ours(qk_mcp: CommandLine) -> None:
+    file = qk_mcp.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(
+        '{"mcpServers": {"gh": {"command": "npx", "args": ["gh"]}, "web": {"url": "https://example.com"}, '
+        '"tasks": {"command": "/gone/python", "args": ["-m", "qk_mcp", "serve"]}, "old": {"command": "qk-mcp"}}}'
+    )
+    before = file.read_bytes()
+    for name, told in (("gh", "there: npx gh\n"), ("web", "there: https://example.com\n")):
+        done = qk_mcp("uninstall", "cursor", "--name", name)
+        assert done.code == 1
+        assert f"the server {name!r} of Cursor is not qk-mcp's" in done.stderr
+        assert told in done.stderr
+    done = qk_mcp("uninstall", "cursor")
+    assert done.code == 1
+    assert "hint: did you mean --name tasks or old?" in done.stderr
+    assert file.read_bytes() == before
+    for name in ("tasks", "old"):
+        assert qk_mcp("uninstall", "cursor", "--name", name).code == 0
+    assert list(_json(file)["mcpServers"]) == ["gh", "web"]
+
+
+def test_uninstall_where_there_is_nothing(qk_mcp: CommandLine) -> None:
+    done = qk_mcp("uninstall", "cursor")
+    assert done.code == 1
+    assert "Cursor has no server named 'qk-mcp'" in done.stderr
+    assert not (qk_mcp.home / ".cursor").exists()
+    assert qk_mcp("uninstall").code == 2
+
+
+# The client's own command
+
+
+@pytest.mark.parametrize(
+    ("client", "program", "add"),
+    [
+        ("claude-code", "claude", ["mcp", "add", "-s", "user", "qk-mcp", "--", *SERVE]),
+        ("codex", "codex", ["mcp", "add", "qk-mcp", "--", *SERVE]),
+        ("gemini", "gemini", ["mcp", "add", "-s", "user", "qk-mcp", SERVE[0], "--", *SERVE[1:]]),
+        (
+            "vscode",
+            "code",
+            [
+                "--add-mcp",
+                json.dumps({"name": "qk-mcp", "type": "stdio", "command": SERVE[0], "args": SERVE[1:]}),
+            ],
+        ),
+    ],
+)
+def test_the_clients_own_command_is_preferred(
+    qk_mcp: CommandLine, own_command: Any, client: str, program: str, add: list[str]
+) -> None:
+    path, calls = own_command(program)
+    shown = qk_mcp("install", client, env=path)
+    assert f"or run: {program} " in shown.stderr
+    assert calls() == []
+    done = qk_mcp("install", client, "--write", env=path)
+    assert done.code == 0, done.stderr
+    assert calls() == [add]
+    assert f"ran: {program} " in done.stderr
+    assert ("startup_timeout_sec" in done.stderr) is (client == "codex")
+    assert not [path for path in qk_mcp.home.rglob("*") if path.is_file()]
+
+
+def test_a_command_that_does_nothing_is_noticed(qk_mcp: CommandLine, own_command: Any) -> None:
+    path, _ = own_command("claude")
+    file = qk_mcp.home / ".claude.json"
+    done = qk_mcp("install", "claude-code", "--write", env=path)
+    assert done.code == 0
+    assert f"warning: it is not in {file}, though" in done.stderr
+    path, _ = own_command("claude", f"""echo '{{"mcpServers": {{"qk-mcp": {{}}}}}}' > '{file}'""")
+    assert "though" not in qk_mcp("install", "claude-code", "--write", env=path).stderr
+
+
+def test_an_entry_that_is_there_is_edited_and_the_clients_own_command_removes(
+    qk_mcp: CommandLine, own_command: Any
+) -> None:
+    """The command would drop what the user has written into the entry; one that fails in the middle, the entry."""
+    path, calls = own_command("claude")
+    file = qk_mcp.home / ".claude.json"
+    kept = {"env": {"A": "1"}, "timeout": 5}
+    file.write_text(json.dumps({"mcpServers": {"qk-mcp": {"command": "qk-mcp", "args": ["serve"], **kept}}}))
+    assert qk_mcp("install", "claude-code", "--write", env=path).code == 1
+    assert qk_mcp("install", "claude-code", "--write", "--force", env=path).code == 0
+    assert calls() == []
+    entry = _json(file)["mcpServers"]["qk-mcp"]
+    assert [entry["command"], *entry["args"]] == SERVE
+    assert {key: entry[key] for key in kept} == kept
+    assert qk_mcp("uninstall", "claude-code", env=path).code == 0
+    assert calls() == [["mcp", "remove", "-s", "user", "qk-mcp"]]
+
+
+def test_what_a_user_has_set_stays(qk_mcp: CommandLine) -> None:
+    file = qk_mcp.home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('[mcp_servers.qk-mcp]\ncommand = "qk-mcp"\nstartup_timeout_sec = 60\ntool_timeout_sec = 900\n')
+    assert qk_mcp("install", "codex", "--write", "--force").code == 0
+    entry = tomllib.loads(file.read_text())["mcp_servers"]["qk-mcp"]
+    assert [entry["command"], *entry["args"]] == SERVE
+    assert (entry["startup_timeout_sec"], entry["tool_timeout_sec"]) == (60, 900)
+
+
+def test_what_can_only_add_is_taken_out_by_an_edit(qk_mcp: CommandLine, own_command: Any) -> None:
+    path, calls = own_command("code")
+    assert qk_mcp("install", "vscode", "--write").code == 0
+    assert qk_mcp("uninstall", "vscode", env=path).code == 0
+    assert calls() == []
+    assert _json(qk_mcp.home / ".config" / "Code" / "User" / "mcp.json") == {"servers": {}}
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("echo 'not logged in' >&2; exit 3", ["failed with exit code 3: codex mcp add", "  not logged in\n"]),
+        ("kill -9 $$", ["failed with exit code -9"]),
+    ],
+)
+def test_when_the_clients_own_command_fails(qk_mcp: CommandLine, own_command: Any, body: str, told: list[str]) -> None:
+    path, _ = own_command("codex", body)
+    done = qk_mcp("install", "codex", "--write", env=path)
+    assert done.code == 1
+    assert all(text in done.stderr for text in told), done.stderr
+    assert "hint: qk-mcp install codex shows what to write" in done.stderr
+
+
+def test_a_command_that_reads_stdin_finds_its_end(qk_mcp: CommandLine, own_command: Any) -> None:
+    path, _ = own_command("codex", "read answer && exit 9; exit 0")
+    assert qk_mcp("install", "codex", "--write", env=path).code == 0

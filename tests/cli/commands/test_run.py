@@ -1,0 +1,348 @@
+"""`qk-mcp run`: a task in the terminal, as an agent would run it."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import CommandLine, Outcome
+from tests.support.processes import gone, read_pid, until
+
+SOURCE = """
+    import json, os, signal, subprocess, sys, time
+    from pathlib import Path
+    from quickie import Arg, Task, task
+
+    @task(name="args")
+    class Args(Task):
+        def parse_and_run(self, args):  # before argparse takes its share
+            print(json.dumps(args))
+
+    @task(args=[Arg("--count", type=int, default=1)])
+    def greet(count):
+        print("hello " * count)
+
+    @task
+    def streams():
+        os.write(1, b"\\x1b[32mgreen\\x1b[0m\\rred\\xff\\n")
+        os.write(2, b"warned\\n")
+        sys.exit(3)
+
+    @task
+    def where():
+        print(os.getcwd(), os.path.dirname(sys.executable) in os.environ["PATH"])
+
+    @task
+    def wait():
+        print("waiting")
+        while not Path("go").exists():
+            time.sleep(0.02)
+        print("went", end="")
+
+    @task
+    def copy():
+        sys.stdout.buffer.write(sys.stdin.buffer.read())
+
+    @task
+    def dies():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @task
+    def lasts():
+        child = subprocess.Popen(["sleep", "600"])
+        Path("child").write_text(f"{child.pid}\\n")
+        try:
+            time.sleep(600)
+        finally:
+            print("cleaned up", flush=True)
+
+    @task
+    def leaves():
+        child = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        Path("child").write_text(f"{child.pid}\\n")
+
+    @task
+    def much():
+        print("x" * 99 + "\\n" * 1, end="")
+        for _ in range(1000):
+            print("y" * 99)
+
+    @task
+    def endless():
+        Path("child").write_text(f"{os.getpid()}\\n")
+        while True:
+            print("again")
+"""
+
+
+@pytest.fixture
+def root(project: Callable[..., Path], qk_mcp: CommandLine) -> Path:
+    """A project named `demo` in the user's config; the user's only one."""
+    root = project(SOURCE)
+    qk_mcp.write_config(f"[projects]\ndemo = {json.dumps(str(root))}\n")
+    return root
+
+
+@pytest.mark.usefixtures("root")
+class TestWords:
+    """What the words of the command line mean."""
+
+    @pytest.mark.parametrize(
+        "before", [["args"], ["demo", "args"], ["--timeout", "50", "demo", "args"], ["--", "args"]]
+    )
+    def test_what_follows_the_task_is_the_tasks_own(self, qk_mcp: CommandLine, before: list[str]) -> None:
+        words = ["--json", "--project", "x", "--timeout=1", "--help", "-h", "--version", "--", "-x", "--"]
+        words += ["", " ", "a b", "*", "$HOME", "@file", "-1", "é", "日本", "args"]
+        assert qk_mcp("run", *before, *words) == Outcome(0, json.dumps(words) + "\n", "")
+
+    @pytest.mark.parametrize("words", [["--"], ["--", "--"], ["demo"], []])
+    def test_words_that_mean_something_elsewhere(self, qk_mcp: CommandLine, words: list[str]) -> None:
+        assert qk_mcp("run", "args", *words) == Outcome(0, json.dumps(words) + "\n", "")
+
+    def test_the_tasks_own_help_is_reached(self, qk_mcp: CommandLine) -> None:
+        outcome = qk_mcp("run", "greet", "--help")
+        assert outcome.code == 0
+        assert outcome.stdout.startswith("usage: greet [-h] [--count COUNT]")
+
+    def test_a_project_is_named_first_and_may_be_a_path(
+        self, qk_mcp: CommandLine, root: Path, project: Callable[..., Path]
+    ) -> None:
+        other = project("from quickie import task\n@task\ndef greet():\n    print('hello from', __file__)", "other")
+        more = ["--project", f"demo:{root}", "--project", f"other:{other}"]
+        assert qk_mcp("run", *more, "other", "greet").stdout == f"hello from {other}/_qk/__init__.py\n"
+        for path, cwd in ((root, None), (".", root), ("./_qk", root), ("~/../project", None)):
+            assert qk_mcp("run", *more, path, "greet", cwd=cwd).stdout == "hello \n"
+
+    def test_the_project_of_the_current_directory_is_the_default(
+        self, qk_mcp: CommandLine, root: Path, project: Callable[..., Path]
+    ) -> None:
+        other = project("from quickie import task\n@task\ndef greet():\n    print('other')", "other")
+        assert qk_mcp("run", "greet", cwd=other / "_qk").stdout == "other\n"
+        assert qk_mcp("run", "demo", "greet", cwd=other).stdout == "hello \n"
+        assert qk_mcp("run", "greet", cwd=root).stdout == "hello \n"
+
+    def test_a_projects_name_is_never_a_task(self, qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+        web = project("from quickie import task\n@task\ndef web():\n    print('ran')", "web")
+        assert qk_mcp("run", "web", cwd=web) == Outcome(
+            2,
+            "",
+            "error: which task of project 'web'?\nhint: write it behind the project; `qk-mcp inspect web` lists them\n",
+        )
+        assert qk_mcp("run", "web", "web", cwd=web) == Outcome(0, "ran\n", "")
+
+
+WRONG = {
+    "": (2, "which task?", "qk-mcp inspect lists the tasks of your projects"),
+    "gret": (1, "project 'demo' has no task named 'gret'", "There is no project of that name", "did you mean 'greet'?"),
+    "dmo greet": (1, "project 'demo' has no task named 'dmo'", "did you mean the project 'demo'?"),
+    "demo gret": (1, "project 'demo' has no task named 'gret'", "did you mean 'greet'?"),
+    "demo xyz": (1, "project 'demo' has no task named 'xyz'", "`qk-mcp inspect demo` lists its tasks"),
+    "demo --json greet": (2, "option --json: it stands behind the project", "write it before: qk-mcp run --json demo"),
+    "demo --timeout 3 greet": (2, "option --timeout: it stands", "write it before: qk-mcp run --timeout 3 demo TASK"),
+    "demo GREET": (1, "project 'demo' has no task named 'GREET'", "did you mean 'greet'?"),
+    "/nowhere greet": (1, "no project holds the path '/nowhere'", "Projects: demo."),
+    "--jsn greet": (2, "qk-mcp run has no option --jsn", "did you mean --json?"),
+    "--timeout 0 greet": (2, "option --timeout: it must be more than 0 and less than 86400 seconds, not 0"),
+    "--timeout nan greet": (2, "option --timeout: it must be"),
+    "--timeout soon greet": (2, "--timeout"),
+    "--project x greet": (2, "'x' is not NAME:PATH"),
+    "--project x:/nowhere greet": (1, "project 'x': there is no /nowhere"),
+    "demo :init": (1, "project 'demo' has no task named ':init'"),
+}
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize(("line", "said"), WRONG.items(), ids=WRONG)
+def test_a_mistake_is_told_with_its_remedy(qk_mcp: CommandLine, line: str, said: tuple[int, str]) -> None:
+    code, *parts = said
+    outcome = qk_mcp("run", *line.split())
+    assert (outcome.code, outcome.stdout) == (code, "")
+    assert outcome.stderr.startswith("error: ")
+    for part in parts:
+        assert str(part) in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+
+
+@pytest.mark.parametrize("words", [["build"], ["build", "it"]])
+def test_several_projects_and_no_default(qk_mcp: CommandLine, project: Callable[..., Path], words: list[str]) -> None:
+    options = [f"--project={name}:{project('', name)}" for name in ("one", "two")]
+    outcome = qk_mcp("run", *options, *words)
+    assert outcome.code == 1
+    assert "Projects: one, two." in outcome.stderr
+    assert "hint: write the project before the task" in outcome.stderr
+    assert "did you mean 'two'?" in qk_mcp("run", *options, "tow", "build").stderr
+
+
+def test_a_broken_project_tells_what_to_mend(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+    root = project("import nowhere_to_be_found")
+    outcome = qk_mcp("run", "--project", f"demo:{root}", "x")
+    assert (outcome.code, outcome.stdout) == (1, "")
+    assert "  _qk/__init__.py:1: import nowhere_to_be_found\n" in outcome.stderr
+    assert "hint: install what is missing" in outcome.stderr
+
+
+# Streams
+
+
+@pytest.mark.usefixtures("root")
+def test_output_and_exit_code_are_the_tasks_byte_for_byte(qk_mcp: CommandLine) -> None:
+    process = qk_mcp.start("run", "streams")
+    assert process.communicate(timeout=60) == (b"\x1b[32mgreen\x1b[0m\rred\xff\n", b"warned\n")
+    assert process.returncode == 3
+
+
+@pytest.mark.usefixtures("root")
+def test_a_signal_is_told_as_a_shell_does(qk_mcp: CommandLine) -> None:
+    assert qk_mcp("run", "dies").code == 128 + signal.SIGKILL
+
+
+def test_it_runs_in_the_projects_root_and_environment(qk_mcp: CommandLine, root: Path) -> None:
+    assert qk_mcp("run", "where").stdout == f"{root} True\n"
+
+
+def test_output_is_live(qk_mcp: CommandLine, root: Path) -> None:
+    with qk_mcp.start("run", "wait") as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"waiting\n"
+        (root / "go").touch()
+        assert process.stdout.read() == b"went"
+
+
+@pytest.mark.usefixtures("root")
+def test_stdin_is_passed_on_and_left_alone(qk_mcp: CommandLine) -> None:
+    process = qk_mcp.start("run", "copy", stdin=subprocess.PIPE)
+    data = bytes(range(256)) * 5000
+    assert process.communicate(data, timeout=60) == (data, b"")
+    assert qk_mcp("run", "greet", shell='printf "one\\ntwo\\n" | { "$@"; cat; }').stdout == "hello \none\ntwo\n"
+    assert qk_mcp("run", "copy", shell='exec "$@" <&-') == Outcome(0, "", "")
+
+
+@pytest.mark.usefixtures("root")
+def test_a_terminal_is_not_passed_on_as_stdin(qk_mcp: CommandLine) -> None:
+    ours, theirs = pty.openpty()
+    process = qk_mcp.start("run", "copy", stdin=theirs)
+    assert process.communicate(timeout=60) == (b"", b"")
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_reader_that_leaves_early_stops_the_task(qk_mcp: CommandLine, root: Path) -> None:
+    with qk_mcp.start("run", "endless") as process:
+        assert process.stdout
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 128 + signal.SIGPIPE
+    gone(read_pid(root / "child"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_output_that_cannot_be_written_is_an_error(qk_mcp: CommandLine, root: Path) -> None:
+    assert qk_mcp("run", "endless", shell='exec "$@" >/dev/full') == Outcome(1, "", "error: No space left on device\n")
+    gone(read_pid(root / "child"))
+
+
+# Ends
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_the_tree_and_lets_it_clean_up(qk_mcp: CommandLine, root: Path, number: signal.Signals) -> None:
+    process = qk_mcp.start("run", "lasts")
+    child = read_pid(root / "child")
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr) == (128 + number, b"")
+    assert stdout.startswith(b"cleaned up\n")
+    gone(child)
+
+
+def test_a_second_signal_does_not_wait(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+    root = project("""
+        import os, signal, time
+        from pathlib import Path
+        from quickie import task
+
+        @task
+        def stubborn():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
+            Path("child").write_text(f"{os.getpid()}\\n")
+            time.sleep(600)
+    """)
+    process = qk_mcp.start("run", "--project", f"demo:{root}", "stubborn")
+    child = read_pid(root / "child")
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    until(lambda: process.poll() is not None, 20)
+    assert process.returncode in (130, 143)
+    gone(child)
+    process.communicate()
+
+
+def test_a_timeout_stops_the_tree(qk_mcp: CommandLine, root: Path) -> None:
+    outcome = qk_mcp("run", "--timeout", "1.5", "lasts")
+    assert outcome.code == 1
+    assert outcome.stdout.startswith("cleaned up\n")
+    assert outcome.stderr == (
+        "error: task 'lasts' ran longer than its timeout of 1.5 s; it was stopped with all it had started\n"
+        "hint: give it a larger --timeout\n"
+    )
+    gone(read_pid(root / "child"))
+
+
+def test_what_a_task_leaves_running_is_named(qk_mcp: CommandLine, root: Path) -> None:
+    outcome = qk_mcp("run", "leaves")
+    child = read_pid(root / "child")
+    try:
+        assert outcome == Outcome(0, "", f"left running: {child} sleep 600\n")
+        os.kill(child, 0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+# What an agent gets
+
+
+@pytest.mark.usefixtures("root")
+def test_json_is_what_an_agent_gets(qk_mcp: CommandLine) -> None:
+    outcome = qk_mcp("run", "--json", "streams")
+    assert (outcome.code, outcome.stderr) == (3, "")
+    assert json.loads(outcome.stdout) == {"exit_code": 3, "stdout": "red\ufffd\n", "stderr": "warned\n"} | {
+        "truncated": {"stdout": json.loads(outcome.stdout)["truncated"]["stdout"]}
+    }
+    killed = qk_mcp("run", "--json", "dies")
+    assert (killed.code, json.loads(killed.stdout)["exit_code"]) == (137, -9)
+
+
+@pytest.mark.usefixtures("root")
+def test_json_is_bounded_and_says_where_the_rest_is(qk_mcp: CommandLine) -> None:
+    answer = json.loads(qk_mcp("run", "--json", "much").stdout)
+    assert len(answer["stdout"]) < 31_000
+    whole = Path(answer["truncated"]["stdout"]["file"])
+    assert whole.is_relative_to(qk_mcp.home)
+    assert whole.stat().st_size == answer["truncated"]["stdout"]["bytes"] == 100_100
+
+
+@pytest.mark.usefixtures("root")
+def test_without_json_nothing_is_kept(qk_mcp: CommandLine) -> None:
+    assert len(qk_mcp("run", "much").stdout) == 100_100
+    assert not [path for path in (qk_mcp.home / ".local" / "state").rglob("*") if path.is_file()]
+
+
+def test_a_timeout_tells_with_json_what_there_was(qk_mcp: CommandLine, root: Path) -> None:
+    outcome = qk_mcp("run", "--json", "--timeout", "1.5", "wait")
+    assert (outcome.code, outcome.stdout) == (1, "")
+    assert outcome.stderr.endswith("--- stdout so far ---\nwaiting\nExiting due to KeyboardInterrupt.\n")
+    assert not (root / "go").exists()
+
+
+@pytest.mark.usefixtures("root")
+def test_it_does_without_the_servers_libraries(qk_mcp: CommandLine) -> None:
+    told = qk_mcp("run", "greet", env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
+    modules = {line.rpartition("|")[2].strip() for line in told.splitlines()}
+    assert "qk_mcp.runs.run" in modules
+    assert not modules & {"fastmcp", "mcp", "pydantic", "httpx"}

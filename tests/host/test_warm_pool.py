@@ -1,0 +1,198 @@
+"""`qk_mcp.host.warm_pool`, from outside: a warm run is a cold run that began earlier, and nothing else."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import quickie
+
+from qk_mcp.host import guest as launcher
+from qk_mcp.host.warm_pool import Spares
+from qk_mcp.projects.project import Project
+from tests.conftest import Serve
+from tests.support.client import Client
+from tests.support.environment import MARK, scrubbed
+from tests.support.environments import make_venv, site_of
+from tests.support.processes import alive, gone, tree, until
+from tests.support.projects import make_project
+
+LOOK = """
+    import gc, json, os, resource, signal, sys, threading
+    from quickie import app, task
+
+    @task
+    def look(*args):
+        facts = {
+            "directory": os.getcwd(),
+            "environment": {k: v for k, v in os.environ.items() if not k.startswith("QK_MCP_RUN_")},
+            "argv": sys.argv,
+            "program": app.program_name,
+            "limits": {n: resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_")},
+            "descriptors": sorted(os.listdir("/dev/fd")),
+            "signals": {n: str(signal.getsignal(n)) for n in range(1, signal.NSIG)},
+            "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+            "threads": [thread.name for thread in threading.enumerate()],
+            "leads": [os.getpid() == os.getsid(0), os.getpid() == os.getpgrp()],
+            "umask": os.umask(0o22),
+            "nice": os.nice(0),
+            "path": sys.path,
+            "modules": sorted(sys.modules),
+            "streams": [[type(s).__name__, s.encoding, s.errors, s.line_buffering, s.isatty()]
+                        for s in (sys.stdin, sys.stdout, sys.stderr)],
+            "collector": [gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()],
+            "recursion": sys.getrecursionlimit(),
+        }
+        print(json.dumps(facts))
+"""
+
+
+def spare(client: Client) -> list[int]:
+    """Wait for a spare of the server, and return its processes: the supervisor and the guest."""
+
+    def waiting() -> list[int]:
+        found = tree(client.pid)
+        return found if len(found) == 2 else []
+
+    return until(waiting, what="a spare")
+
+
+def look(client: Client) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(client.run("look").data["stdout"])
+    return facts
+
+
+def warm_runs(client: Client) -> int:
+    return client.stderr().count("project=demo warm")
+
+
+def test_a_task_cannot_tell_whether_its_run_was_warm(serve: Serve, tmp_path: Path) -> None:
+    warm = serve(LOOK, "-vv")
+    first = look(warm)
+    spare(warm)
+    second = look(warm)
+    assert warm_runs(warm) == 1
+    cold = serve(tmp_path / "project", "-vv", "--no-warm")
+    third = look(cold)
+    fourth = look(cold)
+    assert warm_runs(cold) == 0
+    assert tree(cold.pid) == []
+    for facts in (first, second, third, fourth):
+        del facts["environment"][MARK], facts["environment"]["TMPDIR"]  # which the tests give each server
+    assert first == second
+    assert third == fourth
+    assert second == fourth
+
+
+def test_a_spare_runs_the_module_as_it_is_now(serve: Serve, tmp_path: Path) -> None:
+    client = serve("from quickie import task\n@task\ndef say():\n    print('old')\n", "-vv")
+    assert client.run("say").data["stdout"] == "old\n"
+    spare(client)
+    module = tmp_path / "project" / "_qk" / "__init__.py"
+    before = module.stat()
+    module.write_text(module.read_text().replace("old", "new"))
+    os.utime(module, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert client.run("say").data["stdout"] == "new\n"
+    assert warm_runs(client) == 1
+
+
+def test_a_spare_that_was_killed_is_not_missed(serve: Serve) -> None:
+    client = serve(LOOK, "-vv")
+    first = look(client)
+    for pid in spare(client):
+        os.kill(pid, signal.SIGKILL)
+    assert look(client) == first
+
+
+def test_a_spare_gives_way_to_another_interpreter(serve: Serve, tmp_path: Path) -> None:
+    client = serve("import sys\nfrom quickie import task\n@task\ndef which():\n    print(sys.prefix)\n", "-vv")
+    outside = client.run("which").data["stdout"].strip()
+    old = spare(client)
+    environment = tmp_path / "project" / ".venv"
+    make_venv(environment)
+    (site_of(environment) / "quickie.pth").write_text(f"{Path(quickie.__file__).parents[1]}\n")
+    assert client.run("which").data["stdout"].strip() == str(environment) != outside
+    gone(*old)
+    assert warm_runs(client) == 0
+    spare(client)
+    shutil.rmtree(environment)
+    assert client.run("which").data["stdout"].strip() == outside
+
+
+@pytest.mark.parametrize("leave", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+def test_a_spare_dies_with_the_server(serve: Serve, leave: signal.Signals) -> None:
+    client = serve(LOOK)
+    look(client)
+    waiting = spare(client)
+    client.process.send_signal(leave)
+    gone(*waiting)
+
+
+def test_there_are_few_spares_however_many_projects(serve: Serve, tmp_path: Path) -> None:
+    source = "from quickie import task\n@task\ndef hello():\n    print('hello')\n"
+    projects = {}
+    for number in range(6):
+        root = tmp_path / f"p{number}"
+        (root / "_qk").mkdir(parents=True)
+        (root / "_qk" / "__init__.py").write_text(source)
+        projects[f"p{number}"] = root
+    client = serve(projects)
+    for alias in projects:
+        assert client.run("hello", project=alias).data["exit_code"] == 0
+    until(lambda: len(tree(client.pid)) == 8, what="four spares of two processes each")
+
+
+def test_a_spare_whose_start_would_differ_now_gives_way(serve: Serve, tmp_path: Path) -> None:
+    """What Python reads only as it starts, edited in place: no directory tells of that."""
+    root = make_project(
+        tmp_path / "project",
+        """
+        import os, sys
+        from quickie import task
+
+        sys.path.insert(0, "things.zip")
+        import thing
+
+        @task
+        def told():
+            print(os.environ["STARTED"], thing.VALUE)
+        """,
+    )
+    site = site_of(root / ".venv")
+    make_venv(root / ".venv")
+    (site / "quickie.pth").write_text(f"{Path(quickie.__file__).parents[1]}\n")
+
+    def write(word: str) -> None:
+        (site / "started.pth").write_text(f"import os; os.environ['STARTED'] = '{word}'\n")
+        with zipfile.ZipFile(root / "things.zip", "w") as archive:
+            archive.writestr(f"{word}.txt", word * 100)
+            archive.writestr("thing.py", f"VALUE = '{word}'")
+
+    write("one")
+    client = serve(root)
+    assert client.run("told").data["stdout"] == "one one\n"
+    spare(client)
+    write("second")
+    assert client.run("told").data["stdout"] == "second second\n"
+
+
+def test_a_spare_goes_when_nobody_wants_it_for_long(tmp_path: Path) -> None:
+    """In this process, where the time can be short: a server's spare waits for ten minutes."""
+    project = Project(alias="app", path=make_project(tmp_path / "project", LOOK))
+    plan = launcher.plan(project, scrubbed(tmp_path / "home"))
+
+    async def spare_of(spares: Spares) -> None:
+        before = tree(os.getpid())
+        spares.prepare(plan)
+        async with asyncio.timeout(30):
+            while len(started := [pid for pid in tree(os.getpid()) if pid not in before]) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            while any(map(alive, started)):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    asyncio.run(spare_of(Spares(idle=1.5)))

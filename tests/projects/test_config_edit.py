@@ -1,0 +1,263 @@
+"""Edits of a config file: what is left as it was, and what survives a mishap."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from qk_mcp.errors import ConfigBroken, ConfigNotWritten, ConfigUnreadable, EditRefused, NameTaken, UnknownProject
+from qk_mcp.projects import config_edit
+from tests.support.environment import scrubbed
+
+HAND_WRITTEN = '\ufeff# mine\r\n[projects]\r\napp = "/x" # the app\r\n\r\n[other]\r\nkey = 1'
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    directory = tmp_path / "config"
+    directory.mkdir()
+    yield directory / "config.toml"
+    left = sorted(path.name for path in directory.iterdir()) if directory.exists() else []
+    assert not [name for name in left if name.startswith(".")], "a lock or a temporary file was left"
+
+
+def _add(file: Path, alias: str, path: str, *, force: bool = False) -> str:
+    return config_edit.add(file, alias, path, {"HOME": "/home/me"}, force=force)
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_new_config_is_private_and_so_is_its_directory(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "qk-mcp" / "config.toml"
+    old = os.umask(0)
+    try:
+        assert _add(file, "app", "/x") == "added"
+    finally:
+        os.umask(old)
+    assert file.read_text() == '[projects]\napp = "/x"\n'
+    assert (_mode(file), _mode(file.parent)) == (0o600, 0o700)
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_an_edit_keeps_every_other_byte(file: Path) -> None:
+    file.write_bytes(HAND_WRITTEN.encode())
+    _add(file, "my lib", "/lib")
+    entry = '"my lib" = "/lib"\r\n'
+    assert file.read_bytes().decode() == HAND_WRITTEN.replace("\r\n\r\n", f"\r\n{entry}\r\n")
+    config_edit.remove(file, ["my lib"])
+    assert file.read_bytes().decode() == HAND_WRITTEN
+    _add(file, "app", "/y", force=True)
+    assert file.read_bytes().decode() == HAND_WRITTEN.replace("/x", "/y")
+    config_edit.remove(file, ["app"])
+    assert file.read_bytes().decode() == HAND_WRITTEN.replace('app = "/x" # the app\r\n', "")
+
+
+def test_the_mode_the_owner_and_a_link_stay(file: Path) -> None:
+    target = file.parent / "elsewhere.toml"
+    target.write_text("")
+    target.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(target, 12345, 12346)
+    before = target.stat()
+    file.symlink_to(target.name)
+    _add(file, "app", "/x")
+    after = target.stat()
+    assert file.is_symlink()
+    assert "app" in target.read_text()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert after.st_ino != before.st_ino, "it was written in place"
+
+
+def test_a_link_to_nothing_makes_what_it_leads_to(file: Path) -> None:
+    file.symlink_to(file.parent / "deep" / "target.toml")
+    _add(file, "app", "/x")
+    assert file.is_symlink()
+    assert "app" in file.read_text()
+
+
+def test_the_same_path_in_other_words_changes_nothing(file: Path) -> None:
+    file.write_text('projects = { app = "~/x" }')
+    before = file.stat()
+    for path in ("~/x", "/home/me/x", "/home/me//x/"):
+        assert _add(file, "app", path) == "kept"
+    assert file.stat() == before
+
+
+def test_another_path_needs_force_and_keeps_other_settings(file: Path) -> None:
+    file.write_text('[projects.app]\npython = "p"\npath = "/x"\nwhat = 1\n')
+    with pytest.raises(NameTaken, match=r"Its path is /x\.\nhint: .*--force"):
+        _add(file, "app", "/y")
+    assert _add(file, "app", "/y", force=True) == "changed"
+    assert file.read_text() == '[projects.app]\npython = "p"\npath = "/y"\nwhat = 1\n'
+
+
+def test_a_name_that_differs_only_by_case_is_refused_also_with_force(file: Path) -> None:
+    _add(file, "Straße", "/x")
+    before = file.read_bytes()
+    for force in (False, True):
+        with pytest.raises(NameTaken, match="only by case"):
+            _add(file, "STRASSE", "/x", force=force)
+    assert file.read_bytes() == before
+
+
+def test_removing_takes_all_or_nothing(file: Path) -> None:
+    file.write_text('[projects]\napp = "/x"\nweb = "/y"\nlib = "/z"\n')
+    before = file.stat()
+    with pytest.raises(UnknownProject, match=r"'wep'(.|\n)*Projects: app, web, lib\.\nhint: did you mean 'web'\?"):
+        config_edit.remove(file, ["app", "wep"])
+    assert file.stat() == before
+    config_edit.remove(file, ["app", "lib", "app"])
+    assert file.read_text() == '[projects]\nweb = "/y"\n'
+
+
+def test_removing_from_no_config_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(UnknownProject):
+        config_edit.remove(tmp_path / "none" / "config.toml", ["app"])
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_broken_entry_can_be_removed(file: Path) -> None:
+    file.write_text('[projects]\n"a:b" = 5\napp = "/x"\n')
+    config_edit.remove(file, ["a:b"])
+    assert file.read_text() == '[projects]\napp = "/x"\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "failure"),
+    [
+        (b"[projects]\napp = x\n", ConfigBroken),
+        (b"projects = 1\n", ConfigBroken),
+        (b"[projects]\napp = '\xff'\n", ConfigBroken),
+        (b"[projects.app]\npython = 'p'\n", EditRefused),
+    ],
+)
+def test_what_is_not_understood_is_left_untouched(file: Path, content: bytes, failure: type[Exception]) -> None:
+    file.write_bytes(content)
+    before = file.stat()
+    with pytest.raises(failure):
+        _add(file, "app", "/x", force=True)
+    assert (file.stat(), file.read_bytes()) == (before, content)
+
+
+def test_a_refusal_shows_what_to_write(file: Path) -> None:
+    file.write_text("[projects.app]\npython = 'p'\n")
+    with pytest.raises(EditRefused) as caught:
+        _add(file, "app", "/x", force=True)
+    assert caught.value.hint == 'write this by hand:\n\n[projects]\napp = "/x"\n'
+
+
+def test_a_json_config_is_only_read(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text('{"projects": {"app": "/x"}}')
+    with pytest.raises(EditRefused, match='write this by hand under "projects": "web": "/y"'):
+        _add(file, "web", "/y")
+    with pytest.raises(EditRefused):
+        config_edit.remove(file, ["app"])
+    assert file.read_text() == '{"projects": {"app": "/x"}}'
+
+
+def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigUnreadable, match="It is a directory"):
+        _add(tmp_path, "app", "/x")
+    with pytest.raises(ConfigNotWritten, match="/dev/null is not a directory"):
+        _add(Path("/dev/null/config.toml"), "app", "/x")
+
+
+def test_a_path_that_is_not_utf8_cannot_be_kept(file: Path) -> None:
+    file.write_text("# mine\n")
+    with pytest.raises(ConfigNotWritten, match="not UTF-8"):
+        _add(file, "app", os.fsdecode(b"/x\xff"))
+    assert file.read_text() == "# mine\n"
+
+
+# Other processes
+
+_ADD = """
+import sys
+from pathlib import Path
+from qk_mcp.projects import config_edit
+
+config_edit.add(Path(sys.argv[1]), sys.argv[2], "/x", {})
+"""
+
+
+def _start(file: Path, alias: str, prelude: str = "", **more: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", prelude + _ADD, str(file), alias]
+    environ = scrubbed(file.parent.parent / "home") | {"PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, **more)  # type: ignore[call-overload,no-any-return]
+
+
+def test_edits_at_the_same_time_add_up(file: Path) -> None:
+    count = 12
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: _start(file, f"app{n}").communicate(timeout=60), range(count)))
+    assert sorted(file.read_text().splitlines()[1:]) == sorted(f'app{n} = "/x"' for n in range(count))
+
+
+def test_an_edit_waits_for_the_one_before(file: Path) -> None:
+    hold = (
+        "import sys, time; from pathlib import Path; from qk_mcp.editing.files import locked\n"
+        "with locked(Path(sys.argv[1])):\n"
+        "    print('held', flush=True); sys.stdin.read()\n"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdin
+    assert holder.stdout
+    with holder:
+        assert holder.stdout.readline() == "held\n"
+        waiting = _start(file, "app")
+        time.sleep(0.5)
+        assert waiting.poll() is None
+        holder.kill()  # a lock goes with its holder
+    assert waiting.wait(20) == 0, waiting.stderr
+    assert waiting.stderr
+    waiting.stderr.close()
+    assert "app" in file.read_text()
+
+
+def test_an_edit_that_is_killed_leaves_the_old_file_or_the_new_one(file: Path) -> None:
+    old = "# mine\n" * 1000
+    for moment in range(0, 60, 4):
+        file.write_text(old)
+        process = _start(file, "app")
+        time.sleep(0.05 + moment / 300)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=20)
+        assert file.read_text() in (old, old + '\n[projects]\napp = "/x"\n')
+    for left in file.parent.glob(".*"):
+        left.unlink()
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(file: Path) -> None:
+    old = "# mine\n" * 1000
+    file.write_text(old)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+    _, stderr = _start(file, "app", limit).communicate(timeout=20)
+    assert b"File too large; it is as it was." in stderr
+    assert file.read_text() == old
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
+@pytest.mark.parametrize("locked", ["file", "directory"])
+def test_a_config_that_may_not_be_written_is_left_as_it_was(file: Path, locked: str) -> None:
+    for path in (file.parent, *file.parent.parents[:2]):
+        path.chmod(0o755)
+    file.write_text("# mine\n")
+    os.chown(file.parent, 12345 if locked == "file" else 0, -1)
+    file.chmod(0o444)
+    user = "import os; os.setgid(12345); os.setuid(12345)\n"
+    imports = "import qk_mcp.projects.config_edit, tomli_w, tempfile, fcntl\n"  # while it still may
+    _, stderr = _start(file, "app", imports + user).communicate(timeout=20)
+    assert b"cannot write the config" in stderr
+    assert file.read_text() == "# mine\n"

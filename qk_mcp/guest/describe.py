@@ -25,8 +25,8 @@ def describe(request: "dict[str, Any]") -> None:
     itself: `python` and `quickie`, the versions; `names`, those of each task, the principal one first, again
     once more are known; `at`, what is asked for its tasks (`namespace`) or described (`task`) next; `task`, with
     `name`, `aliases`, `help`, `short_help`, `usage`, `file`, `line` and `args`, and `error` where one of these
-    could not be told; at the end `problems`, what could not be registered, and `footprint`, the files that all
-    this depends on, or `error` and `footprint` when the module could not be loaded.
+    could not be told; at the end `problems`, what could not be registered, and `trace`, the files that all
+    this depends on, or `error` and `trace` when the module could not be loaded.
     """
     import signal
 
@@ -45,9 +45,9 @@ def describe(request: "dict[str, Any]") -> None:
             for task, names in grouped:
                 report.say({"at": {"task": names[0]}})
                 report.say({"task": _describe(task, names)})
-        report.say({"problems": tasks.problems, "footprint": seen.report()})
+        report.say({"problems": tasks.problems, "trace": seen.report()})
     except BaseException as failure:
-        report.say({"error": explain(failure), "footprint": seen.report()})
+        report.say({"error": explain(failure), "trace": seen.report()})
 
 
 class _Report:

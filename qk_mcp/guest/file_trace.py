@@ -86,7 +86,7 @@ class Footprint:
     def report(self) -> "dict[str, Any]":
         """Return what `unchanged` compares, and whether it may be relied on.
 
-        `why` says what makes the project uncacheable. Without `settled`, something was changed so
+        `uncacheable` says what makes the project uncacheable. Without `settled`, something was changed so
         lately that a further change might go unseen: the next description will know.
         """
         return {  # copies, for a thread of the module may still be looking
@@ -94,7 +94,7 @@ class Footprint:
             "listed": dict(self.listed),
             "links": dict(self.links),
             "settled": self.settled,
-            "why": self.why or ("more files than can be compared" if len(self.looked) > _MOST else ""),
+            "uncacheable": self.why or ("more files than can be compared" if len(self.looked) > _MOST else ""),
         }
 
     def look(self, path: Any, *, entry: bool = False) -> None:

@@ -42,7 +42,7 @@ class _Description:
 
     plan: Plan
     outcome: Catalog | ProjectBroken
-    footprint: Mapping[str, Any]
+    trace: Mapping[str, Any]
     ended: float
 
     def get(self) -> Catalog:
@@ -53,12 +53,12 @@ class _Description:
     def holds(self) -> bool:
         """Whether the files are as they were when this was described."""
         try:
-            return self.footprint["settled"] is True and unchanged(dict(self.footprint))
+            return self.trace["settled"] is True and unchanged(dict(self.trace))
         except (AttributeError, KeyError, TypeError):
             return False  # a module has tampered with the report, or there was none
 
     def reusable(self, plan: Plan) -> bool:
-        return self.plan == plan and self.footprint.get("why") == "" and self.holds()
+        return self.plan == plan and self.trace.get("uncacheable") == "" and self.holds()
 
 
 @dataclass(slots=True)
@@ -105,18 +105,18 @@ class Catalogs:
             describing = self._start(plan)
             description = await self._wait(describing)
             # One that began before this call may have missed an edit that came before it, too.
-            # A failure without a footprint (a deadline) cannot be compared; waiting for it twice would help nobody.
-            current = describing.began >= arrived or not description.footprint or description.holds()
+            # A failure without a trace (a deadline) cannot be compared; waiting for it twice would help nobody.
+            current = describing.began >= arrived or not description.trace or description.holds()
             if describing.plan == plan and current:
                 return description.get()
 
-    def footprint(self, project: Project) -> Mapping[str, Any]:
+    def trace(self, project: Project) -> Mapping[str, Any]:
         """Return what the project's last description depends on, as the guest reported it; empty if that is not known.
 
         See `qk_mcp.guest.file_trace`, which also tells whether it still holds.
         """
         known = self._known.get(project.alias)
-        return known.footprint if known else {}
+        return known.trace if known else {}
 
     async def close(self) -> None:
         """Stop every description under way, and wait until its processes have ended."""
@@ -161,9 +161,9 @@ class Catalogs:
         if early is not None and early.guest.plan != plan:
             await _ask(early, 0)  # to end it
             early = None
-        outcome, footprint = await _ask(early or ask(plan), self._timeout)
+        outcome, trace = await _ask(early or ask(plan), self._timeout)
         ended = asyncio.get_running_loop().time()
-        self._known[plan.project.alias] = description = _Description(plan, outcome, footprint, ended)
+        self._known[plan.project.alias] = description = _Description(plan, outcome, trace, ended)
         return description
 
 
@@ -181,11 +181,11 @@ async def _ask(asked: Asked, seconds: float) -> tuple[Catalog | ProjectBroken, M
         if in_time:
             return diagnosis.died(plan, exit_code, output), {}
         return diagnosis.too_slow(plan, seconds, output, started=guest.leader is not None), {}
-    footprint = report.get("footprint")
-    footprint = footprint if isinstance(footprint, dict) else {}
+    trace = report.get("trace")
+    trace = trace if isinstance(trace, dict) else {}
     if isinstance(report.get("error"), dict):
-        return diagnosis.broken(plan, report["error"], output), footprint
-    return parse(report, plan.location.root), footprint
+        return diagnosis.broken(plan, report["error"], output), trace
+    return parse(report, plan.location.root), trace
 
 
 async def _watch(guest: Guest, seconds: float) -> tuple[int | None, bytes, bool]:

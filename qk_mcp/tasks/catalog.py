@@ -91,7 +91,7 @@ def parse(report: Mapping[str, Any], root: Path) -> Catalog:
         tuple(problems),
         one_line(_text(report.get("python")), NAME_LENGTH),
         one_line(_text(report.get("quickie")), NAME_LENGTH),
-        one_line(_text(_mapping(report.get("footprint")).get("why")), NAME_LENGTH),
+        one_line(_text(_mapping(report.get("trace")).get("uncacheable")), NAME_LENGTH),
     )
 
 

@@ -26,7 +26,7 @@ def read(file: Path, end: str) -> dict[str, Any] | None:
     try:
         size = file.stat().st_size
         if size > _LARGEST:
-            return {"error": {"type": f"its description has {size:,} bytes, more than can be read"}, "footprint": {}}
+            return {"error": {"type": f"its description has {size:,} bytes, more than can be read"}, "trace": {}}
         lines = file.read_bytes().split(b"\n")
     except OSError:
         return None
@@ -37,7 +37,7 @@ def read(file: Path, end: str) -> dict[str, Any] | None:
             if isinstance(said, dict):
                 report["tasks"] += [said.pop("task")] if "task" in said else []
                 report |= said
-    if "footprint" not in report:
+    if "trace" not in report:
         return _as_far_as_it_came(report, end) if _lists(report.get("names")) else None
     report["tasks"].sort(key=_name)
     return report

@@ -29,7 +29,7 @@ def test_a_report_becomes_a_catalogue() -> None:
         "help": "how many",
         "nargs": None,
     }
-    report = _task(args=[argument]) | {"python": "3.13.0", "quickie": "1.0.0", "footprint": {"why": "a program"}}
+    report = _task(args=[argument]) | {"python": "3.13.0", "quickie": "1.0.0", "trace": {"uncacheable": "a program"}}
     catalog = parse(report, _ROOT)
     (task,) = catalog.tasks
     assert (task.name, task.aliases, task.location, task.error) == ("build", ("b",), "_qk/__init__.py:3", "")
@@ -94,7 +94,7 @@ _JSON = st.recursive(
     max_leaves=20,
 )
 _KEYS = (
-    *("tasks", "problems", "python", "quickie", "footprint", "name", "aliases", "help", "short_help", "usage", "file"),
+    *("tasks", "problems", "python", "quickie", "trace", "name", "aliases", "help", "short_help", "usage", "file"),
     *("line", "args", "error", "flags", "dest", "type", "default", "choices", "nargs", "message", "frames"),
 )
 _REPORTS = st.recursive(

@@ -15,9 +15,9 @@ def _report(tmp_path: Path, *lines: object, cut: str = "") -> Path:
 
 
 def test_a_whole_report_is_sorted(tmp_path: Path) -> None:
-    lines = [{"python": "3.13"}, {"task": {"name": "b"}}, {"task": {"name": "a"}}, {"problems": [], "footprint": {}}]
+    lines = [{"python": "3.13"}, {"task": {"name": "b"}}, {"task": {"name": "a"}}, {"problems": [], "trace": {}}]
     report = read(_report(tmp_path, *lines), "")
-    assert report == {"python": "3.13", "tasks": [{"name": "a"}, {"name": "b"}], "problems": [], "footprint": {}}
+    assert report == {"python": "3.13", "tasks": [{"name": "a"}, {"name": "b"}], "problems": [], "trace": {}}
 
 
 def test_a_task_that_ends_it_hides_no_other(tmp_path: Path) -> None:

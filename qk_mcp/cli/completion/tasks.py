@@ -62,13 +62,13 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _holds(remembered: Mapping[str, Any], key: str) -> bool:
     """Say whether nothing has changed, or had no time to."""
-    footprint = remembered.get("footprint")
+    trace = remembered.get("trace")
     fresh: bool = 0 <= time.time() - remembered.get("time", 0) < _FRESH
     if remembered.get("key") != key:
         return False
-    if not footprint:
+    if not trace:
         return fresh
-    return (fresh or (footprint["settled"] and not footprint["why"])) and unchanged(footprint)
+    return (fresh or (trace["settled"] and not trace["uncacheable"])) and unchanged(trace)
 
 
 def _wait(child: int) -> None:
@@ -111,7 +111,7 @@ def _described(project: Project, environ: Mapping[str, str], remembered: Mapping
             tasks = [asdict(replace(task, help="", usage="")) for task in catalog.tasks]
         except QkMcpError:
             tasks = remembered.get("tasks", [])
-        return {"tasks": tasks, "footprint": catalogs.footprint(project)}
+        return {"tasks": tasks, "trace": catalogs.trace(project)}
 
     return asyncio.run(describe())
 

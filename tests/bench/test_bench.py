@@ -14,7 +14,7 @@ from tests.bench.contenders import Stage
 from tests.bench.rows import Goal, Row
 from tests.bench.scenarios import GROWTH, USUAL, choose, measure
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TASK = {"name": "a", "help": "A.", "usage": "usage: a"}
 
 

@@ -138,7 +138,7 @@ def test_quickies_script_in_our_place(qk_mcp: CommandLine, tmp_path: Path) -> No
     """As after an installer wrote quickie's script last: the record is ours, the file is theirs."""
     python = make_venv(tmp_path / "venv")
     site = site_of(tmp_path / "venv")
-    (site / "ours.pth").write_text(f"{Path(__file__).parents[2]}\n{site_of(Path(sys.prefix))}\n")
+    (site / "ours.pth").write_text(f"{Path(__file__).parents[3]}\n{site_of(Path(sys.prefix))}\n")
     record = site / f"qk_mcp-{__version__}.dist-info"
     record.mkdir()
     (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: qk-mcp\nVersion: {__version__}\n")

@@ -76,7 +76,7 @@ def test_a_log_file_holds_all_of_ours_and_is_private(tmp_path: Path) -> None:
     _log(tmp_path, quiet=2, file=file)
     text = file.read_text(encoding="utf-8")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    record = r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} \d+ (\w+) qk_mcp\.server: (.*)$"
+    record = r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} \d+ (\w+) qk_mcp\.server\.server: (.*)$"
     assert re.findall(record, text, re.MULTILINE) == [
         ("DEBUG", "ours: debug"),
         ("INFO", "ours: info"),

@@ -1,4 +1,4 @@
-"""Every test that asks for `python` is run with each quickie."""
+"""Every test that asks for `python` runs with each version of quickie: those between the oldest and newest are long."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +9,12 @@ from tests.support.projects import make_project
 from tests.support.quickies import VERSIONS, quickie_python
 
 
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(
+    scope="session",
+    params=[VERSIONS[0], *(pytest.param(version, marks=pytest.mark.long) for version in VERSIONS[1:-1]), VERSIONS[-1]],
+)
 def python(request: pytest.FixtureRequest) -> Path:
-    """A Python with each of the versions of quickie, one after the other."""
+    """A Python with one version of quickie."""
     return quickie_python(request.config.cache, request.param)
 
 

@@ -52,6 +52,7 @@ def holdings(client: Client, home: Path) -> tuple[int, list[str], set[Path]]:
     return seen[-1]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at descriptors by way of /proc")
 @pytest.mark.parametrize("options", [[], ["--no-warm"]], ids=["warm", "cold"])
 def test_many_runs_half_of_them_cancelled_leave_nothing(serve: Serve, tmp_path: Path, options: list[str]) -> None:

@@ -283,6 +283,7 @@ def test_a_signal_while_the_client_has_hung_up_stops_at_once(serve: Serve, famil
     all_gone(pids, 1)
 
 
+@pytest.mark.long
 def test_a_hundred_runs_at_once_and_then_the_client_leaves(serve: Serve, project: Callable[..., Path]) -> None:
     root = project("""
         import os, time

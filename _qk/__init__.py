@@ -15,41 +15,41 @@ def test(*args: str) -> list[str]:
 
 @command(extra_args=True)
 def lint(*args: str) -> list[str]:
-    """Check the code with ruff; `--fix` mends what can be mended."""
+    """Check the code with ruff; try `--fix`."""
     return [PYTHON, "-m", "ruff", "check", *args]
 
 
 @command(name="format", extra_args=True)
 def format_code(*args: str) -> list[str]:
-    """Format the code; `--check` only tells."""
+    """Format the code with ruff."""
     return [PYTHON, "-m", "ruff", "format", *args]
 
 
 @command(extra_args=True)
 def types(*args: str) -> list[str]:
-    """Check the types with mypy, strictly."""
+    """Check the types with mypy."""
     return [PYTHON, "-m", "mypy", *args]
 
 
 @command
 def completions() -> list[str]:
-    """Write what the completion of shells needs to know of the commands and options."""
+    """Generate the shell completions."""
     return [PYTHON, "-m", "qk_mcp.cli.completion.files"]
 
 
 @command
 def picture() -> list[str]:
-    """Take the README's picture anew."""
+    """Draw the README's picture again."""
     return [PYTHON, "-m", "tests.picture"]
 
 
 @command(extra_args=True)
 def bench(*args: str) -> list[str]:
-    """Compare the speed with quickie's own server; `--help` tells the options."""
+    """Compare the speed with quickie's own server."""
     return [PYTHON, "-m", "tests.bench", *args]
 
 
 @group
 def check():
-    """Lint, types and tests, one after the other."""
+    """Run lint, types and tests."""
     return [lint, types, test]

@@ -1,1 +1,1 @@
-"""The only code that runs inside a project's interpreter: the standard library and quickie, nothing of ours."""
+"""The only code that runs inside a project's interpreter; it imports only the standard library and quickie."""

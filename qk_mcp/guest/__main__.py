@@ -1,23 +1,26 @@
-"""Starts inside a project's interpreter and at once becomes two processes.
+"""Starts in a project's interpreter and forks: the parent supervises, the child serves one request.
 
     python -P …/guest/__main__.py CONTROL SUPERVISION
-    python -P …/guest/__main__.py CONTROL of SUPERVISOR    the child, where it had to be started anew
+    python -P …/guest/__main__.py CONTROL of SUPERVISOR    the child, if it has to be executed again
 
-The child is the task's: it leads a session of its own, imports quickie, waits
-for one request on the socket CONTROL, and runs or describes tasks. The parent
-supervises: it adopts whatever the child leaves (Linux), tells over the socket
-SUPERVISION how the child ended, and ends the whole tree when the server asks
-for it or is gone, however it went.
+CONTROL and SUPERVISION are descriptors of two sockets whose other ends the server holds.
 
-What the supervisor says, a line each:
-    child PID ADOPTING    ADOPTING is 1 when orphans of the tree come to the supervisor
-    began                 the child has loaded the project, and runs the task now
-    exit CODE             the child ended; negative for a signal, as in `subprocess`
-    left PID …            processes of the tree that outlive the child, if there are any
-    alone                 nothing of the tree is left; the supervisor ends
-What it hears: `k`, to end the whole tree at once; `s`, that the tree is to end,
-so that end of file means the same as `k` from then on. End of file means it
-anyway while the child lives; after its end it says that what is left may stay.
+The child leads a session of its own. It imports quickie, waits for one request
+on CONTROL, and describes or runs tasks. The parent, the supervisor, adopts every
+orphan of the child's process tree (Linux), reports on SUPERVISION how the child
+ended, and kills the whole tree if the server asks for it or has ended.
+
+The supervisor writes one line for each event:
+    child PID ADOPTING    ADOPTING is 1 if the supervisor adopts orphans
+    began                 the child has loaded the project and starts the task
+    exit CODE             the child has ended; negative for a signal, as in `subprocess`
+    left PID …            processes of the tree that outlive the child, if any
+    alone                 no process of the tree is left; the supervisor exits
+It reads single bytes:
+    k                     kill the whole tree now
+    s                     a stop has begun: from now on, treat end of file as `k`
+End of file means `k` while the child lives. After the child's end, it means that
+the processes left behind may stay.
 """
 
 import os
@@ -29,16 +32,16 @@ __all__ = ["main"]
 
 
 def main(control: int, supervision: int) -> None:
-    """Fork, supervise in the parent, and serve one request in the child."""
+    """Fork; supervise in the parent, answer one request in the child."""
     os.set_inheritable(control, False)
     os.set_inheritable(supervision, False)
     supervisor = os.getpid()
-    # What the server blocks is its own affair. One signal waits until there is somebody to hear it.
+    # Drop the signal mask that the server inherited. SIGUSR1 stays pending until the supervisor can handle it.
     signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGUSR1})
-    # What was imported as Python started, by sitecustomize or a .pth file, may have threads: a fork loses them.
-    alone = len(sys._current_frames()) == 1
+    # sitecustomize or a .pth file may have started threads, and a fork keeps only the thread that calls it.
+    single_threaded = len(sys._current_frames()) == 1
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork where there are threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads
         child = os.fork()
     if child:
         os.close(control)
@@ -47,74 +50,74 @@ def main(control: int, supervision: int) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.close(supervision)
         os.setsid()
-        if not alone:
+        if not single_threaded:
             os.set_inheritable(control, True)
             os.execv(sys.executable, [sys.executable, "-P", __file__, str(control), "of", str(supervisor)])
-        _serve(control, supervisor)
+        _answer(control, supervisor)
 
 
 def _supervise(child: int, supervision: int) -> None:
     import select
 
     null = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):  # the task's pipes must close when the task closes them
+    for standard in (0, 1, 2):  # the server must see the end of the task's pipes when the task closes them
         os.dup2(null, standard)
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
+    wakeups, wakeup_writer = os.pipe()
+    os.set_blocking(wakeup_writer, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(wakeup_writer, warn_on_full_buffer=False)
     adopting = _adopt_orphans()
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         try:
             os.write(supervision, line.encode() + b"\n")
         except OSError:
-            pass  # the server is gone, which the next read says too
+            pass  # the server has ended; the next read returns end of file
 
-    # The child may have lost every descriptor while it loaded the project, but not its parent.
-    signal.signal(signal.SIGUSR1, lambda *_: tell("began"))
+    # The child reports the start of its task by a signal: the project's module may have closed every descriptor.
+    signal.signal(signal.SIGUSR1, lambda *_: report("began"))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
-    tell(f"child {child} {int(adopting)}")
+    report(f"child {child} {int(adopting)}")
     ended = stopping = False
     while True:
-        alone = False
-        while not alone:
+        childless = False
+        while not childless:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                alone = True
+                childless = True
             else:
                 if pid == 0:
                     break
                 if pid == child:
                     ended = True
-                    tell(f"exit {os.waitstatus_to_exitcode(status)}")
+                    report(f"exit {os.waitstatus_to_exitcode(status)}")
                     left = _children()
                     if left:
-                        tell("left " + " ".join(map(str, left)))
-        if alone:
-            tell("alone")
+                        report("left " + " ".join(map(str, left)))
+        if childless:
+            report("alone")
             os._exit(0)
-        ready, _, _ = select.select([supervision, woken], [], [])
-        if woken in ready:
-            os.read(woken, 4096)
+        ready, _, _ = select.select([supervision, wakeups], [], [])
+        if wakeups in ready:
+            os.read(wakeups, 4096)
         if supervision in ready:
             try:
-                asked = os.read(supervision, 1)
+                command = os.read(supervision, 1)
             except OSError:
-                asked = b""
-            if asked == b"s":
+                command = b""
+            if command == b"s":
                 stopping = True
                 continue
-            if asked or stopping or not ended:
-                _end_tree(child, tell, ended)
+            if command or stopping or not ended:
+                _end_tree(child, report, ended)
             os._exit(0)
 
 
 def _adopt_orphans() -> bool:
-    """Become the reaper of every orphan below this process (Linux, `prctl(2)`)."""
+    """Make this process the parent of every orphan among its descendants (Linux, `prctl(2)`); return success."""
     if sys.platform != "linux":
         return False
     try:
@@ -126,7 +129,7 @@ def _adopt_orphans() -> bool:
 
 
 def _children() -> "list[int]":
-    """The direct children of this process, orphans that it adopted among them (Linux)."""
+    """Return the direct children of this process, adopted orphans included (Linux)."""
     me = os.getpid()
     try:
         with open(f"/proc/{me}/task/{me}/children") as listing:
@@ -149,11 +152,11 @@ def _children() -> "list[int]":
     return found
 
 
-def _end_tree(child: int, tell, ended: bool) -> None:  # type: ignore[no-untyped-def]  # as small as it can be
-    """Kill the child's group, then every child, until no orphan follows; at most about a second.
+def _end_tree(child: int, report, ended: bool) -> None:  # type: ignore[no-untyped-def]  # no import for a type here
+    """Kill the child's process group, then all direct children until no new orphan arrives, for at most a second.
 
-    Only direct children are killed: their pids cannot be taken by others, for
-    nobody but us reaps them, and their own children then come to us.
+    Only direct children are killed: their pids cannot be reused, because only this process reaps them. Their own
+    children then become ours.
     """
     import time
 
@@ -161,48 +164,49 @@ def _end_tree(child: int, tell, ended: bool) -> None:  # type: ignore[no-untyped
     try:
         os.killpg(child, signal.SIGKILL)
     except OSError:
-        pass  # no such group any more
+        pass  # the group has ended
     while time.monotonic() < deadline:
         for pid in _children() or ([] if ended else [child]):
             try:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
-                pass  # another user's (setuid): it cannot be killed by us
+                pass  # it belongs to another user (setuid)
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
             while pid:
                 if pid == child:
                     ended = True
-                    tell(f"exit {os.waitstatus_to_exitcode(status)}")
+                    report(f"exit {os.waitstatus_to_exitcode(status)}")
                 pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            tell("alone")
+            report("alone")
             return
         time.sleep(0.002)
 
 
-def _serve(control: int, supervisor: int) -> None:
+def _answer(control: int, supervisor: int) -> None:
     import importlib.util
 
-    # Quickie's cleanup tasks run on KeyboardInterrupt; the server may have been started with SIGINT ignored.
+    # quickie's cleanup tasks run on KeyboardInterrupt, but the server may have inherited SIGINT as ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    here = os.path.dirname(os.path.abspath(__file__))
+    # The package gets a name of its own: the project's interpreter may have another qk_mcp installed.
+    directory = os.path.dirname(os.path.abspath(__file__))
     spec = importlib.util.spec_from_file_location(
-        "qk_mcp_guest", os.path.join(here, "__init__.py"), submodule_search_locations=[here]
+        "qk_mcp_guest", os.path.join(directory, "__init__.py"), submodule_search_locations=[directory]
     )
     assert spec is not None and spec.loader is not None
     package = importlib.util.module_from_spec(spec)
     sys.modules["qk_mcp_guest"] = package
     spec.loader.exec_module(package)
-    from qk_mcp_guest import dispatch as serving  # type: ignore[import-not-found]
     from qk_mcp_guest.control import Control  # type: ignore[import-not-found]
+    from qk_mcp_guest.dispatch import answer_request  # type: ignore[import-not-found]
 
-    serving.serve(Control(control), supervisor)
+    answer_request(Control(control), supervisor)
 
 
 if __name__ == "__main__":
     if sys.argv[2] == "of":
         os.set_inheritable(int(sys.argv[1]), False)
-        _serve(int(sys.argv[1]), int(sys.argv[3]))
+        _answer(int(sys.argv[1]), int(sys.argv[3]))
     else:
         main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,12 +1,12 @@
-"""The socket on which a guest is asked for something, and may say what is in the way.
+"""The socket on which a guest receives its request and reports why it cannot carry it out.
 
-The project's module may close any descriptor, and open something else in its
-place: what is no longer our socket is left alone.
+The project's module may close any descriptor, and the number may then belong to
+another file. Each method first checks that the descriptor is still our socket.
 """
 
 import json
 import os
-from select import POLLHUP, poll  # by name: libraries put others in their places
+from select import POLLHUP, poll  # bound here, because libraries such as gevent replace them
 from typing import Any
 
 __all__ = ["Control"]
@@ -20,7 +20,7 @@ class Control:
         self._identity = _identity(descriptor)
 
     def request(self) -> "dict[str, Any] | None":
-        """Wait for the request, one line; None when nobody asks any more."""
+        """Wait for the request, one line of JSON; return None if the server closes the socket or gives up."""
         data = bytearray()
         while not data.endswith(b"\n"):
             part = os.read(self._descriptor, 1 << 16)
@@ -31,24 +31,24 @@ class Control:
         return None if self.hung_up() else request
 
     def hung_up(self) -> bool:
-        """Say whether the server is gone, or has given the request up."""
+        """Return whether the server has ended or given up the request."""
         if not self._is_ours():
             return False
-        looking = poll()
-        looking.register(self._descriptor, 0)  # a hang-up is always told
-        return any(events & POLLHUP for _, events in looking.poll(0))
+        poller = poll()
+        poller.register(self._descriptor, 0)  # POLLHUP is always reported
+        return any(events & POLLHUP for _, events in poller.poll(0))
 
-    def tell(self, event: "dict[str, Any]") -> None:
-        """Say what is in the way."""
+    def send(self, event: "dict[str, Any]") -> None:
+        """Report why the request cannot be carried out."""
         data = json.dumps(event).encode() + b"\n"
         try:
             while data and self._is_ours():
                 data = data[os.write(self._descriptor, data) :]
         except OSError:
-            pass  # the server is gone
+            pass  # the server has ended
 
     def close(self) -> None:
-        """Close the socket, so that the task holds nothing of ours."""
+        """Close the socket, so that the task does not inherit it."""
         if self._is_ours():
             os.close(self._descriptor)
 

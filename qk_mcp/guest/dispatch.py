@@ -1,25 +1,25 @@
-"""Takes the one request that a guest serves: to describe a project's tasks, or to run one of them."""
+"""Answers the one request of a guest: describe a project's tasks, or run one of them."""
 
 import gc
 import os
 
-from . import fast_exit as leaving
-from . import run as running
-from . import warmup as warming
 from .control import Control
+from .fast_exit import skip_final_collection
+from .run import run_task
+from .warmup import import_quickie, is_outdated
 
-__all__ = ["serve"]
+__all__ = ["answer_request"]
 
 
-def serve(control: Control, supervisor: int) -> None:
-    """Import quickie, wait for a request, do what it asks; an end of file means that nothing is to be done.
+def answer_request(control: Control, supervisor: int) -> None:
+    """Import quickie, wait for a request and carry it out; exit if the server closes the socket instead.
 
-    `supervisor` is the process that is told when a task begins.
+    `supervisor` is the process id that is signalled when a task starts.
     """
     collecting = gc.isenabled()
-    gc.disable()  # there is nothing to collect while modules are imported
-    warming.warm_up()
-    leaving.keep()
+    gc.disable()  # imports leave next to no garbage
+    import_quickie()
+    skip_final_collection()
     if collecting:
         gc.enable()
     request = control.request()
@@ -27,12 +27,12 @@ def serve(control: Control, supervisor: int) -> None:
         os._exit(0)
     os.environ.update(request["environ"])
     if request["do"] == "describe":
-        from . import describe as describing
+        from .describe import describe_tasks
 
         control.close()
-        describing.describe(request)
-        os._exit(0)  # neither threads nor exit handlers of the project's module matter any more
-    if request.get("warm") and warming.is_outdated():
-        control.tell({"event": "outdated"})
+        describe_tasks(request)
+        os._exit(0)  # do not wait for threads and exit handlers of the project's module
+    if request.get("warm") and is_outdated():
+        control.send({"event": "outdated"})
         os._exit(0)
-    running.run(request, control, supervisor)
+    run_task(request, control, supervisor)

@@ -1,37 +1,37 @@
-"""Tells of an exception in plain values: what it is, where the project's own code stood, and what caused it."""
+"""Turns an exception into JSON: its type and message, the project's own frames, and its causes."""
 
 import os
 import sys
 from types import TracebackType
 from typing import Any
 
-__all__ = ["explain", "installed_places"]
+__all__ = ["explain_exception", "installed_directories"]
 
 _TEXT = 2_000
 """Characters of a message."""
 _FRAMES = 8
-"""Frames of one exception: the innermost ones of the project."""
+"""Frames of one exception: the innermost ones."""
 _CAUSES = 5
 _GROUP = 5
-"""Exceptions told of a group, and how deep groups are followed."""
+"""Exceptions reported of one group, and the depth to which nested groups are followed."""
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
+_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 
 
-def explain(failure: BaseException) -> "dict[str, Any]":
-    """Return a report that JSON can hold.
+def explain_exception(failure: BaseException) -> "dict[str, Any]":
+    """Return a JSON report of an exception.
 
-    `type`, `message`, `frames` (each `file`, `line`, `code`) and `causes` (reports of the same form without causes
-    of their own, nearest first) are always there; `errors` for a group; `missing` names the module that is not
-    there, `exit_code` is that of a SystemExit.
+    It always has `type`, `message`, `frames` (each with `file`, `line` and `code`) and `causes` (reports without
+    causes of their own, nearest first). A group has `errors`, a missing module has its name in `missing`, and
+    SystemExit has `exit_code`.
     """
-    report = _one(failure)
+    report = _report(failure)
     causes: list[dict[str, Any]] = []
     seen = {id(failure)}
     cause = _cause(failure)
     while cause is not None and id(cause) not in seen and len(causes) < _CAUSES:
         seen.add(id(cause))
-        causes.append(_one(cause))
+        causes.append(_report(cause))
         cause = _cause(cause)
     report["causes"] = causes
     return report
@@ -43,7 +43,7 @@ def _cause(failure: BaseException) -> "BaseException | None":
     return None if failure.__suppress_context__ else failure.__context__
 
 
-def _one(failure: BaseException, depth: int = 0) -> "dict[str, Any]":
+def _report(failure: BaseException, depth: int = 0) -> "dict[str, Any]":
     report: dict[str, Any] = {
         "type": type(failure).__name__,
         "message": _message(failure),
@@ -54,7 +54,9 @@ def _one(failure: BaseException, depth: int = 0) -> "dict[str, Any]":
         report["message"] = str(failure.msg)[:_TEXT]
         report["frames"].append({"file": failure.filename, "line": failure.lineno or 0, "code": code.strip()[:_TEXT]})
     elif isinstance(failure, ModuleNotFoundError):
-        if isinstance(failure.name, str) and "." not in failure.name:  # with a dot, a package is there and lacks a part
+        if (
+            isinstance(failure.name, str) and "." not in failure.name
+        ):  # with a dot, the package exists but lacks a submodule
             report["missing"] = failure.name
     elif isinstance(failure, SystemExit):
         status = failure.code
@@ -62,7 +64,7 @@ def _one(failure: BaseException, depth: int = 0) -> "dict[str, Any]":
     elif depth < _GROUP:
         parts = getattr(failure, "exceptions", ())  # of a group
         if isinstance(parts, tuple) and parts:
-            report["errors"] = [_one(part, depth + 1) for part in parts[:_GROUP] if isinstance(part, BaseException)]
+            report["errors"] = [_report(part, depth + 1) for part in parts[:_GROUP] if isinstance(part, BaseException)]
     return report
 
 
@@ -70,7 +72,7 @@ def _message(failure: BaseException) -> str:
     try:
         lines = [str(failure)]
     except BaseException as broken:
-        lines = [f"(its text could not be made: {type(broken).__name__})"]
+        lines = [f"(its message could not be formatted: {type(broken).__name__})"]
     notes = getattr(failure, "__notes__", ())
     if isinstance(notes, (list, tuple)):
         lines += [note for note in notes if isinstance(note, str)]
@@ -78,17 +80,17 @@ def _message(failure: BaseException) -> str:
 
 
 def _frames(traceback: "TracebackType | None") -> "list[dict[str, Any]]":
-    """The project's own frames; where there are none, those of what is installed."""
+    """Return the project's own frames or, if there are none, those of installed packages."""
     import linecache
 
     own: list[tuple[str, int]] = []
     others: list[tuple[str, int]] = []
-    foreign = installed_places()
+    installed = installed_directories()
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
-        if not file.startswith(("<frozen ", _HERE + os.sep)):
+        if not file.startswith(("<frozen ", _DIRECTORY + os.sep)):
             place = (file, traceback.tb_lineno or 0)
-            (others if file.startswith(foreign) else own).append(place)
+            (others if file.startswith(installed) else own).append(place)
         traceback = traceback.tb_next
     return [
         {"file": file, "line": line, "code": linecache.getline(file, line).strip()[:_TEXT]}
@@ -96,8 +98,8 @@ def _frames(traceback: "TracebackType | None") -> "list[dict[str, Any]]":
     ]
 
 
-def installed_places() -> "tuple[str, ...]":
-    """The directories of this interpreter's own modules and of installed packages, each with a slash at its end."""
+def installed_directories() -> "tuple[str, ...]":
+    """Return the directories of the standard library and of installed packages, each with a trailing slash."""
     found = {os.path.dirname(os.__file__)}
     found.update(path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages"))
     return tuple(os.path.join(path, "") for path in sorted(found))

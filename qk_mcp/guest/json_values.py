@@ -1,4 +1,4 @@
-"""Shows any value as JSON can hold it: readable, bounded, and the same each time."""
+"""Converts any value to JSON: readable, bounded, and the same in each process."""
 
 import enum
 import os
@@ -6,34 +6,34 @@ import re
 from itertools import islice
 from typing import Any
 
-__all__ = ["ITEMS", "plain", "text_of"]
+__all__ = ["ITEMS", "short_text", "to_json"]
 
 ITEMS = 100
-"""Items shown of one container."""
+"""Items of one container."""
 _TEXT = 2_000
-"""Characters shown of one text."""
+"""Characters of one string."""
 _ALL_ITEMS = 1_000
-"""Items shown of one value, with all that is within its containers."""
+"""Items of one value, nested ones included."""
 _ALL_TEXT = 20_000
-"""Characters shown of all texts in one value."""
+"""Characters of all strings in one value."""
 _DEPTH = 3
-"""Containers shown within containers."""
+"""Levels of nested containers."""
 _TEXTUAL = ("datetime", "decimal", "fractions", "ipaddress", "uuid")
-"""Modules whose objects are written on a command line as `str` shows them."""
+"""Modules whose objects are written on a command line in the form that `str` returns."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-def plain(value: Any, type_: Any = None) -> Any:
-    """Return `value` as None, a bool, a number, a text, or lists and dicts of these.
+def to_json(value: Any, type_: Any = None) -> Any:
+    """Return `value` as None, a bool, a number, a string, or lists and dicts of these.
 
-    `type_` is the `type=` of the argument that the value belongs to. It decides how
-    an enum's member is shown: as what has to be written on the command line.
+    `type_` is the `type=` of the argument to which the value belongs. It decides whether an enum member becomes
+    its name or its value: the one that a user has to type.
     """
     return _guarded(value, type_, 0, _Budget())
 
 
 class _Budget:
-    """What is left of what one value may take."""
+    """The items and characters that one value may still use."""
 
     def __init__(self) -> None:
         self.items, self.characters = _ALL_ITEMS, _ALL_TEXT
@@ -47,12 +47,12 @@ class _Budget:
 def _guarded(value: Any, type_: Any, depth: int, budget: _Budget) -> Any:
     budget.items -= 1
     try:
-        return _plain(value, type_, depth, budget)
-    except BaseException:  # whatever a foreign object's methods raise
+        return _convert(value, type_, depth, budget)
+    except BaseException:  # methods of foreign objects may raise anything
         return f"<{type(value).__name__}>"
 
 
-def _plain(value: Any, type_: Any, depth: int, budget: _Budget) -> Any:
+def _convert(value: Any, type_: Any, depth: int, budget: _Budget) -> Any:
     kind: Any = type(value)
     if value is None or kind is bool:
         return value
@@ -62,25 +62,25 @@ def _plain(value: Any, type_: Any, depth: int, budget: _Budget) -> Any:
         return budget.text(str.__str__(value))
     if isinstance(value, int):
         number = int(value)
-        return number if abs(number) < 2**53 else budget.text(str(number))  # beyond it, JavaScript rounds
+        return number if abs(number) < 2**53 else budget.text(str(number))  # JavaScript rounds larger numbers
     if isinstance(value, float):
         number_ = float(value)
-        return number_ if number_ - number_ == 0 else str(number_)  # JSON knows neither NaN nor infinity
+        return number_ if number_ - number_ == 0 else str(number_)  # JSON has no NaN and no infinity
     if isinstance(value, os.PathLike):
         return budget.text(os.fsdecode(value))
     if depth <= _DEPTH:
         if kind in (list, tuple):
             return _items(value, len(value), type_, depth, budget)
         if kind in (set, frozenset):
-            return _items(sorted(value, key=text_of), len(value), type_, depth, budget)
+            return _items(sorted(value, key=short_text), len(value), type_, depth, budget)
         if kind is dict:
             shown: dict[str, Any] = {}
             for key, each in islice(value.items(), ITEMS):
                 if budget.items <= 0:
                     break
-                shown[budget.text(text_of(key))] = _guarded(each, None, depth + 1, budget)
+                shown[budget.text(short_text(key))] = _guarded(each, None, depth + 1, budget)
             return shown if len(shown) == len(value) else shown | {"…": "…"}
-    return budget.text(text_of(value))
+    return budget.text(short_text(value))
 
 
 def _items(values: Any, total: int, type_: Any, depth: int, budget: _Budget) -> "list[Any]":
@@ -93,7 +93,7 @@ def _items(values: Any, total: int, type_: Any, depth: int, budget: _Budget) -> 
 
 
 def _is_by_value(member: enum.Enum, type_: Any) -> bool:
-    """Say whether a member's value, rather than its name, is what becomes the member on a command line."""
+    """Return whether `type_` converts the member's value, not its name, to the member."""
     if type_ in (None, type(member)):
         return True
     if _becomes(member, type_, member.name):
@@ -104,12 +104,12 @@ def _is_by_value(member: enum.Enum, type_: Any) -> bool:
 def _becomes(member: enum.Enum, type_: Any, word: str) -> bool:
     try:
         return bool(type_(word) == member)
-    except BaseException:  # it is the project's
+    except BaseException:  # it is code of the project
         return False
 
 
-def text_of(value: Any) -> str:
-    """Return a short text for any object, without its address in memory, which differs each time."""
+def short_text(value: Any) -> str:
+    """Return a short text for any object, without its memory address, which differs in each process."""
     kind: Any = type(value)
     try:
         if isinstance(value, str):
@@ -121,5 +121,5 @@ def text_of(value: Any) -> str:
         else:
             text = repr(value)
         return _ADDRESS.sub("", str(text)[:_TEXT])
-    except BaseException:  # whatever a foreign object's methods raise
+    except BaseException:  # methods of foreign objects may raise anything
         return f"<{kind.__name__}>"

@@ -1,8 +1,8 @@
-"""Loads a project's tasks module through quickie's API, as `qk` does and a little more resilient.
+"""Loads a project's tasks module through quickie's API (0.6.0 to 1.0.0); a broken namespace costs only itself.
 
-Written for quickie 0.6.0 to 1.0.0. The tasks module is imported here, under its
-usual name and from its very file: quickie's own import takes another `_qk` that
-lies on PYTHONPATH, and leaves `__file__` undefined while a package is imported.
+The module is imported here, from its own file and under its usual name. quickie's
+own import takes another `_qk` if one is on PYTHONPATH, and leaves `__file__`
+undefined while a package is imported.
 """
 
 import os
@@ -11,30 +11,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import warmup as warming
-from .exceptions import explain, installed_places
+from .exceptions import explain_exception, installed_directories
+from .warmup import require_quickie
 
-__all__ = ["NotAPackage", "Tasks", "explain", "fresh_sources", "load"]
+__all__ = ["NotAPackage", "Tasks", "fresh_sources", "load_tasks"]
 
 _NEAR = 3
-"""How many near names an unknown one gets; quickie suggests as many."""
+"""Suggestions for an unknown name; quickie makes as many."""
 _NAMESPACES = 10_000
-"""How many namespaces are resolved at most: one that holds itself never ends."""
+"""Namespaces resolved at most: one that contains itself never ends."""
 _PATH = 300
-"""Characters of a namespace's path; the path of one that holds itself grows without end."""
+"""Characters of a namespace's path; the path of one that contains itself grows without end."""
 
 
 class NotAPackage(ImportError):
     """The tasks module is a directory without `__init__.py`."""
 
 
-def load(tasks: str, *, running: bool, argv: "list[str]") -> "Tasks":
-    """Import the tasks module at the path `tasks` and return what it defines; raise whatever its import raises.
+def load_tasks(tasks: str, *, running: bool, argv: "list[str]") -> "Tasks":
+    """Import the tasks module at the path `tasks` and return its tasks; raise whatever its import raises.
 
-    `argv` is what follows `qk` on the command line that this stands for; only a
-    `running` guest writes quickie's log file.
+    `argv` are the words after `qk` on the equivalent command line. quickie's log
+    file is written only if `running`.
     """
-    warming.check()
+    require_quickie()
     from quickie._namespace import RootNamespace
     from quickie.config import app
 
@@ -42,16 +42,16 @@ def load(tasks: str, *, running: bool, argv: "list[str]") -> "Tasks":
     path = os.path.abspath(tasks)
     name = os.path.basename(path)
     if os.path.isfile(path) and name.endswith(".py"):
-        app.set_project_path(path[: -len(".py")])  # it refuses the suffix
+        app.set_project_path(path[: -len(".py")])  # quickie rejects the suffix
     else:
         app.set_project_path(path)
     app.set_use_global(False)
     app.set_verbosity(0)
-    sys.excepthook = sys.__excepthook__  # quickie's takes square brackets in a message for markup
+    sys.excepthook = sys.__excepthook__  # quickie's own hook interprets square brackets in a message as markup
     if running:
-        app.set_log_file(None)  # which means QK_LOG_FILE
+        app.set_log_file(None)  # the value of QK_LOG_FILE
     module = _import(path, name)
-    # What `app.load_tasks()` does, without the cache that it writes into the project.
+    # As `app.load_tasks()`, which also writes a cache file into the project.
     app._tasks = root = RootNamespace()
     return Tasks(root, module)
 
@@ -74,7 +74,7 @@ def _import(path: str, name: str) -> Any:
     sys.modules[name] = module
     sys.path.insert(0, parent)
     try:
-        # Directories and archives may have changed while a warm guest waited.
+        # A warm guest may have cached listings of directories and archives that have changed since.
         sys.path_importer_cache.clear()
         if archives := getattr(sys.modules.get("zipimport"), "_zip_directory_cache", None):
             archives.clear()
@@ -91,17 +91,17 @@ def _import(path: str, name: str) -> Any:
 
 @contextmanager
 def fresh_sources() -> "Iterator[None]":
-    """Import from sources as they are now, and leave no bytecode of the project's behind.
+    """Import the project's sources as they are now, and write no bytecode.
 
-    Python trusts bytecode whose source has the recorded size and time in whole
-    seconds, so of two quick edits, or after one that restores the time, it may run
-    the older. Here bytecode counts only if its source was not touched since it was
-    written. What is installed in the environment is left to Python's own rule.
+    Python compares only the source's size and its time in whole seconds with
+    those in the bytecode, so it may run the older of two quick edits. In this
+    context, bytecode is used only if its source has not changed since it was
+    written. Python's own rule applies to installed packages.
     """
     import importlib._bootstrap_external as machinery
 
     usual, wrote = machinery.cache_from_source, sys.dont_write_bytecode
-    installed = installed_places()
+    installed = installed_directories()
 
     def cache_from_source(path: Any, *args: Any, **options: Any) -> Any:
         cached = usual(path, *args, **options)
@@ -112,7 +112,7 @@ def fresh_sources() -> "Iterator[None]":
             except OSError:
                 trusted = False
             if not trusted:
-                raise NotImplementedError  # as where there is no bytecode at all
+                raise NotImplementedError  # Python takes this to mean that there is no bytecode
         return cached
 
     machinery.cache_from_source, sys.dont_write_bytecode = cache_from_source, True
@@ -123,17 +123,17 @@ def fresh_sources() -> "Iterator[None]":
 
 
 class _Holder:
-    """Something for `RootNamespace.load`, which looks at an object's `__dict__`."""
+    """An object with one attribute, because `RootNamespace.load` reads an object's `__dict__`."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 class Tasks:
-    """The tasks of a loaded module by every name that invokes them, as quickie's `RootNamespace` has them.
+    """The tasks of a loaded module by every name, as in quickie's `RootNamespace`.
 
-    A task or namespace that cannot be registered costs only itself: `problems`
-    holds for each its `name` and what `explain` says of its failure, `error`.
+    `problems` has an entry for each task or namespace that cannot be registered: its `name`, and `error`, the
+    report of the exception.
     """
 
     def __init__(self, root: Any, module: Any) -> None:
@@ -143,9 +143,9 @@ class Tasks:
             self._attempt(name, root.load, _Holder(value))
 
     def find(self, name: str) -> Any:
-        """Return the task that is called exactly `name`, or None.
+        """Return the task with exactly this name, or None.
 
-        Namespaces that cannot hold it stay unresolved, so that what they defer is not imported for nothing.
+        Namespaces that cannot contain it stay unresolved, so that their imports stay deferred.
         """
         self._resolve(name)
         if name not in self._root._mappings:
@@ -153,16 +153,16 @@ class Tasks:
         return self._root._mappings.get(name)
 
     def known(self) -> "dict[str, Any]":
-        """Return the tasks by name that no lazy namespace need be asked for."""
+        """Return the tasks by name, without those of unresolved namespaces."""
         return {name: task for name, task in self._root._mappings.items() if isinstance(name, str)}
 
-    def by_name(self, asking: "Callable[[str], None] | None" = None) -> "dict[str, Any]":
-        """Return every task by every name; `asking` hears of each lazy namespace before it is asked."""
-        self._resolve(None, asking)
+    def by_name(self, before: "Callable[[str], None] | None" = None) -> "dict[str, Any]":
+        """Return every task by every name; `before` is called with each lazy namespace before it is resolved."""
+        self._resolve(None, before)
         return self.known()
 
     def near(self, name: str) -> "list[str]":
-        """Return the names most like `name`, nearest first."""
+        """Return the names most similar to `name`, nearest first."""
         import difflib
 
         folded: dict[str, str] = {}
@@ -170,26 +170,24 @@ class Tasks:
             folded.setdefault(each.casefold(), each)
         return [folded[each] for each in difflib.get_close_matches(name.casefold(), folded, _NEAR)]
 
-    def _resolve(self, wanted: "str | None", asking: "Callable[[str], None] | None" = None) -> None:
+    def _resolve(self, name: "str | None", before: "Callable[[str], None] | None" = None) -> None:
         pending = getattr(self._root, "_pending", {})  # quickie 0.6 has none: it resolves at once
         with fresh_sources():
             for _ in range(_NAMESPACES):
-                path = next(
-                    (each for each in pending if wanted is None or _may_hold(each, pending[each], wanted)), None
-                )
+                path = next((each for each in pending if name is None or _may_contain(each, pending[each], name)), None)
                 if path is None:
                     return
-                if asking is not None:
-                    asking(path)
+                if before is not None:
+                    before(path)
                 for item in pending.pop(path):
                     if len(path) > _PATH:
-                        self._attempt(path, _complain)
+                        self._attempt(path, _raise_endless)
                         continue
-                    # A namespace in 0.7 to 0.11, with its parent's path since 1.0.
+                    # quickie 0.7 to 0.11 store a namespace, 1.0 a tuple of it and its parent's path.
                     self._attempt(path, self._root._resolve_one, *(item if isinstance(item, tuple) else (item,)))
         for path in list(pending):
             del pending[path]
-            self._attempt(path, _complain)
+            self._attempt(path, _raise_endless)
 
     def _attempt(self, name: str, register: "Callable[..., None]", *values: Any) -> None:
         try:
@@ -197,13 +195,13 @@ class Tasks:
         except KeyboardInterrupt:
             raise
         except BaseException as failure:
-            self.problems.append({"name": str(name), "error": explain(failure)})
+            self.problems.append({"name": str(name), "error": explain_exception(failure)})
 
 
-def _may_hold(path: str, items: "list[Any]", wanted: "str | None") -> bool:
-    # Since 1.0 all that a namespace holds is called after its path; before, a nested one is called after its own alone.
-    return wanted is None or wanted.startswith(path) or not all(isinstance(item, tuple) for item in items)
+def _may_contain(path: str, items: "list[Any]", name: "str | None") -> bool:
+    # Before quickie 1.0, the names in a nested namespace begin with its own name, not with its whole path.
+    return name is None or name.startswith(path) or not all(isinstance(item, tuple) for item in items)
 
 
-def _complain() -> None:
-    raise RecursionError("namespaces without end: does one hold itself?")
+def _raise_endless() -> None:
+    raise RecursionError("the namespaces never end; does one contain itself?")

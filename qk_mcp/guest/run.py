@@ -1,7 +1,7 @@
-"""Runs one task as `qk TASK ARGS` would: the same exit codes, the same streams.
+"""Runs one task with the exit codes and streams of `qk TASK ARGS`.
 
-Follows quickie's command line (`quickie._cli.main`, 1.0.0) without going through
-it, so that nothing but a listed task can be reached and no argument is touched.
+Reimplements quickie's command line (`quickie._cli.main`, 1.0.0) instead of calling
+it, so that only listed tasks can run and no argument is interpreted.
 """
 
 import os
@@ -9,41 +9,41 @@ import signal
 import sys
 from typing import Any, NoReturn
 
-from . import load as loading
 from .control import Control
+from .exceptions import explain_exception
+from .load import load_tasks
 
-__all__ = ["run"]
+__all__ = ["run_task"]
 
 
-def run(request: "dict[str, Any]", control: Control, supervisor: int) -> NoReturn:
-    """Find and run the task that `request` names, and leave with its exit code.
+def run_task(request: "dict[str, Any]", control: Control, supervisor: int) -> NoReturn:
+    """Find and run the task that `request` names, and exit with its exit code.
 
-    Says on `control` what is in the way, `unknown` (with near names) or `broken` (with the
-    failure), and closes it, so that the task holds nothing of ours. When there is nothing,
-    the process `supervisor` is sent SIGUSR1.
+    If that is impossible, sends the event `unknown` (with near names) or `broken` (with the exception) on
+    `control`. Otherwise closes `control` and sends SIGUSR1 to the process `supervisor` before the task starts.
     """
     if not sys.stdout.isatty():
-        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what is printed is seen while the task runs
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # so that output appears while the task runs
     name, args = request["task"], request["args"]
     try:
-        tasks = loading.load(request["tasks"], running=True, argv=[name, *args])
+        tasks = load_tasks(request["tasks"], running=True, argv=[name, *args])
         task = tasks.find(name)
     except BaseException as failure:
-        control.tell({"event": "broken", "error": loading.explain(failure)})
-        _leave(1)
+        control.send({"event": "broken", "error": explain_exception(failure)})
+        _exit(1)
     if task is None:
-        control.tell({"event": "unknown", "near": tasks.near(name)})
-        _leave(127)
+        control.send({"event": "unknown", "near": tasks.near(name)})
+        _exit(127)
     if control.hung_up():
-        _leave(0)  # the run was stopped meanwhile
+        _exit(0)  # the server has stopped the run
     control.close()
     if os.getppid() == supervisor:
         os.kill(supervisor, signal.SIGUSR1)
-    sys.exit(_outcome(task, args))
+    sys.exit(_run(task, args))
 
 
-def _leave(code: int) -> NoReturn:
-    """End without waiting for threads that the module's import may have started."""
+def _exit(code: int) -> NoReturn:
+    """Exit without waiting for threads that the module's import may have started."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -52,7 +52,7 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _outcome(task: Any, args: "list[str]") -> Any:
+def _run(task: Any, args: "list[str]") -> Any:
     """Run `task` and return what to hand to `sys.exit`."""
     from quickie.errors import QuickieError, Skip, Stop
 
@@ -63,7 +63,7 @@ def _outcome(task: Any, args: "list[str]") -> Any:
     except Skip:
         return 0
     except QuickieError as failure:
-        # Printed plainly: quickie takes square brackets in the message for markup.
+        # Not through quickie, which interprets square brackets in the message as markup.
         print(f"ERROR    {failure}", file=sys.stderr)
         return failure.exit_code
     except KeyboardInterrupt:
@@ -78,23 +78,23 @@ def _outcome(task: Any, args: "list[str]") -> Any:
 
 
 def _print_failure(failure: BaseException) -> None:
-    """Print a traceback with the project's own frames, causes and groups included."""
+    """Print the traceback, with causes and groups, but without frames of quickie and this package."""
     import traceback
 
     report = traceback.TracebackException.from_exception(failure)
-    _drop_foreign_frames(report, traceback)
+    _keep_own_frames(report, traceback)
     print("".join(report.format()), end="", file=sys.stderr)
 
 
-def _drop_foreign_frames(report: Any, traceback: Any) -> None:
+def _keep_own_frames(report: Any, traceback: Any) -> None:
     import quickie
 
-    foreign = (os.path.dirname(os.path.abspath(__file__)) + os.sep, os.path.dirname(quickie.__file__) + os.sep)
+    hidden = (os.path.dirname(os.path.abspath(__file__)) + os.sep, os.path.dirname(quickie.__file__) + os.sep)
     pending = [report]
     while pending:
         part = pending.pop()
         part.stack = traceback.StackSummary.from_list(
-            [frame for frame in part.stack if not os.path.abspath(frame.filename).startswith(foreign)]
+            [frame for frame in part.stack if not os.path.abspath(frame.filename).startswith(hidden)]
         )
         pending += [linked for linked in (part.__cause__, part.__context__) if linked is not None]
         pending += part.exceptions or ()

@@ -306,7 +306,7 @@ def test_what_excludes_what_is_said(told: dict[str, Any]) -> None:
     groups = _arguments(told["groups"])
     assert groups["json"]["help"] == "as JSON\n(not together with --text)"
     assert groups["text"]["help"] == "(not together with --json)"
-    assert groups["this"]["help"] == "(exactly one is required of --this, --that)"
+    assert groups["this"]["help"] == "(exactly one of --this, --that is required)"
     assert "[--json | -t] (--this THIS | --that THAT)" in told["groups"]["usage"]
 
 

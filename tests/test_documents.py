@@ -1,0 +1,179 @@
+"""What can be checked in the documents: links, names of files and commands, examples."""
+
+import importlib.util
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from qk_mcp.cli.app import app
+from qk_mcp.clients.known import CLIENTS
+from qk_mcp.guest import __main__ as guest
+from tests.support.environment import QK_MCP, scrubbed
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob(".github/**/*.md"), *ROOT.glob(".github/**/*.yml")]
+)
+IDS = [str(document.relative_to(ROOT)) for document in DOCUMENTS]
+
+each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=IDS)
+
+
+def block(document: str, heading: str) -> str:
+    """Return the first code block after the text `heading`."""
+    text = (ROOT / document).read_text(encoding="utf-8").partition(heading)[2]
+    blocks: list[str] = re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return blocks[0]
+
+
+def code(document: Path) -> Iterator[str]:
+    """The code of a document: blocks, and spans between backticks."""
+    text = document.read_text(encoding="utf-8")
+    fenced = r"^```\w*\n(.*?)^```$"
+    yield from re.findall(fenced, text, re.MULTILINE | re.DOTALL)
+    yield from re.findall(r"`([^`\n]+)`", re.sub(fenced, "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+@each_document
+def test_links_lead_to_files(document: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8"))
+    local = [link.partition("#")[0] for link in links if "://" not in link]
+
+    assert [link for link in local if not (document.parent / link).exists()] == []
+
+
+@each_document
+def test_named_files_exist(document: Path) -> None:
+    """Paths from the root, or from `qk_mcp/`; a part such as NAME, x or * stands for any."""
+    path = re.compile(r"(?<![\w/.~-])((?:qk_mcp|tests|docs|\.github|\.ci|completions|[a-z]+(?=/\w+\.py))/[\w./*-]*)")
+    named = {found for text in code(document) for found in path.findall(text)}
+    concrete = [name for name in named if not re.search(r"NAME|\*|\bx/|/x\b", name)]
+
+    assert [name for name in concrete if not (ROOT / name).exists() and not (ROOT / "qk_mcp" / name).exists()] == []
+
+
+@each_document
+def test_named_commands_exist(document: Path) -> None:
+    text = "\n".join(code(document))
+
+    for command in re.findall(r"qk-mcp ((?:--)?[a-z][a-z-]*)", text):
+        assert command in app, f"qk-mcp {command}"
+    for command in re.findall(r"qk-mcp projects ([a-z]+)", text):
+        assert command in app["projects"], f"qk-mcp projects {command}"
+    for module in re.findall(r"python3? -m ((?:qk_mcp|tests)[\w.]*)", text):
+        assert importlib.util.find_spec(module), f"python -m {module}"
+
+
+def test_named_tasks_exist() -> None:
+    source = (ROOT / "_qk" / "__init__.py").read_text(encoding="utf-8")
+    tasks = {*re.findall(r"^def (\w+)", source, re.MULTILINE), *re.findall(r'name="(\w+)"', source)}
+    named = {
+        name
+        for document in ("CONTRIBUTING.md", "AGENTS.md", ".github/pull_request_template.md")
+        for text in code(ROOT / document)
+        for name in re.findall(r"\bqk ([a-z]+)", text)
+    }
+
+    assert named
+    assert named <= tasks
+
+
+def test_readme_names_each_client_and_each_option_of_serve() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    options = [argument for argument in app["serve"].assemble_argument_collection() if argument.parameter.show]
+
+    clients = re.findall(r"^\| [^|]+ \| `([a-z-]+)` \| [^|]+ \|$", readme, re.MULTILINE)
+    assert clients == [client.name for client in CLIENTS]
+    table = readme.partition("Options of `serve`")[2].partition("\nExit codes")[0]
+    missing = [option.names for option in options if not any(f"`{name}" in table for name in option.names)]
+    assert missing == []
+
+
+def test_readme_shows_the_tasks_of_this_repository(tmp_path: Path) -> None:
+    environ = scrubbed(tmp_path, COLUMNS="100")
+    output = subprocess.run(
+        [*QK_MCP, "inspect", "--project", f"qk-mcp:{ROOT}"], env=environ, capture_output=True, text=True, check=True
+    ).stdout
+    rows = [line.split() for line in output.splitlines() if "_qk/__init__.py:" in line]
+
+    shown = [line.split() for line in block("README.md", "<!-- output of try -->").splitlines() if "_qk/" in line]
+    assert len(rows) > 5
+    assert shown == rows
+
+
+@pytest.mark.parametrize("mark", ["try", "tests", "benchmark"])
+def test_readme_has_one_command_after_a_mark(mark: str) -> None:
+    """`.ci/run` and who follows the README run them as they are."""
+    command = block("README.md", f"<!-- {mark} -->")
+
+    assert len(command.splitlines()) == 1
+    assert subprocess.run(["sh", "-n", "-c", command]).returncode == 0
+
+
+def test_architecture_shows_what_the_sockets_carry(tmp_path: Path) -> None:
+    """The example exchanges of the architecture document are those of a real guest."""
+    (tmp_path / "_qk.py").write_text(block("docs/architecture.md", "## Protocols"), encoding="utf-8")
+    control = block("docs/architecture.md", "### Control socket")
+    requests = re.findall(r"^server → guest +(.*)$", control, re.MULTILINE)
+    answers = re.findall(r"^guest +→ server +(.*)$", control, re.MULTILINE)
+    words = re.findall(r"→ server +(.*)$", block("docs/architecture.md", "### Supervision socket"), re.MULTILINE)
+
+    exchanges = [talk(tmp_path, request.replace("/home/me/app", str(tmp_path))) for request in requests]
+
+    assert [answer or "(end of file: the task begins)" for answer, _ in exchanges] == answers
+    adopting = 1 if sys.platform == "linux" else 0
+    assert [re.sub(r"child \d+ \d", f"child 19157 {adopting}", word) for word in exchanges[0][1]] == [
+        re.sub(r"(child \d+) \d", rf"\1 {adopting}", word) for word in words
+    ]
+
+
+def talk(root: Path, request: str) -> tuple[str, list[str]]:
+    """Start a guest, send one request; return what came back on the control and the supervision socket."""
+    (control, its_control), (supervision, its_supervision) = socket.socketpair(), socket.socketpair()
+    with control, supervision:
+        with its_control, its_supervision:
+            handed = [its_control.fileno(), its_supervision.fileno()]
+            process = subprocess.Popen(
+                [sys.executable, "-P", str(guest.__file__), *map(str, handed)],
+                cwd=root,
+                env=scrubbed(root),
+                pass_fds=handed,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        json.loads(request)
+        control.sendall(request.encode() + b"\n")
+        with process, control.makefile() as events, supervision.makefile() as words:
+            return events.read().strip(), words.read().splitlines()
+
+
+def test_changelog_keeps_its_form() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    releases = re.findall(r"^## (.*)$", changelog, re.MULTILINE)
+    kinds = set(re.findall(r"^### (.*)$", changelog, re.MULTILINE))
+
+    assert releases[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", release) for release in releases[1:])
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    names = [release.partition("]")[0] + "]:" for release in releases]
+    assert [name for name in names if name not in changelog] == []
+
+
+def test_ci_tries_each_declared_python() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    matrix = re.search(r"python: \[(.*)\]", workflow)
+
+    assert matrix is not None
+    assert re.findall(r"3\.\d+", matrix[1]) == declared
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)

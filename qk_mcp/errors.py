@@ -290,6 +290,26 @@ class UnknownProject(QkMcpError):
         )
 
 
+class PathNotServed(QkMcpError):
+    """A path is in a tree that is not served; `declaration` is the NAME:PATH that would serve it."""
+
+    def __init__(self, path: str, why: str, known: Sequence[str], declaration: str = "") -> None:
+        from shlex import quote
+
+        hint = f"pass one of these as `project`: {', '.join(known)}" if known else _ADD_ONE
+        if declaration:
+            hint = f"to serve it, ask the user to run: qk-mcp projects add {quote(declaration)}"
+        super().__init__(f"no project is served for the path {path!r}", why, hint)
+
+
+class WorktreeMissing(QkMcpError):
+    """A project has no such worktree, or no tasks in it."""
+
+    def __init__(self, alias: str, worktree: str, why: str, existing: Sequence[str]) -> None:
+        hint = f"its worktrees: {', '.join(existing)}" if existing else "git worktree list shows its worktrees"
+        super().__init__(f"project {alias!r} cannot run in the worktree {worktree!r}", why, hint)
+
+
 class ProjectNeeded(QkMcpError):
     """Several projects, or none, and nothing says which is meant."""
 

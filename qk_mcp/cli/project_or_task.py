@@ -19,7 +19,7 @@ def choose(registry: Registry, words: Sequence[str]) -> tuple[Project, list[str]
     """
     first, *rest = words
     known = [project.alias for project in registry.projects]
-    if first in known or is_path(first):
+    if registry.has(first) or is_path(first):
         return registry.find(first), rest
     if registry.default is not None:
         return registry.default, [first, *rest]

@@ -18,8 +18,8 @@ __all__ = [
     "check_alias",
     "current_directory",
     "expand",
-    "find_upward",
     "fit_alias",
+    "held_tasks",
     "locate",
     "parse_declaration",
 ]
@@ -47,6 +47,8 @@ class Project:
     """What the config adds to the environment of tasks; None takes a variable away."""
     origin: str = ""
     """Where the declaration stands, for messages."""
+    main_root: Path | None = None
+    """For a linked worktree, the root in the checkout that was declared: its Python serves where there is no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +132,6 @@ def current_directory() -> Path | None:
         return None
 
 
-def find_upward(start: Path) -> Path | None:
-    """Return the tasks module of the nearest directory that holds one, from `start` upward, as `qk` searches."""
-    return next(filter(None, map(_held, (start, *start.parents))), None)
-
-
 def locate(project: Project) -> Location:
     """Return where the tasks of `project` lie now. A few looks at the disk; asked for at each use.
 
@@ -151,15 +148,18 @@ def _tasks_at(path: Path) -> Path | None:
         path = path.parent
     package = os.path.isfile(path / "__init__.py")
     if path.name == TASKS:  # or, seldom, a project whose directory is called so
-        return (None if package else _held(path)) or _held(path.parent)
+        return (None if package else held_tasks(path)) or held_tasks(path.parent)
     if os.path.isdir(path):
-        return _held(path) or (path if package else None)
+        return held_tasks(path) or (path if package else None)
     module = path if path.suffix == ".py" else path.with_name(path.name + ".py")
     return module if os.path.isfile(module) else None
 
 
-def _held(root: Path) -> Path | None:
-    """Return the tasks module that `root` holds. As in an import, a directory without `__init__.py` comes last."""
+def held_tasks(root: Path) -> Path | None:
+    """Return the tasks module that the directory `root` holds, or None.
+
+    As in an import, a directory without `__init__.py` comes last.
+    """
     package, module = root / TASKS, root / f"{TASKS}.py"
     if os.path.isfile(package / "__init__.py"):
         return package
@@ -182,9 +182,8 @@ def _explain(project: Project) -> PathMissing | TasksNotFound:
         return TasksNotFound(project.alias, path, "it is neither a directory nor a Python file", [])
     if not os.access(path, os.X_OK):
         return TasksNotFound(project.alias, path, "its directory may not be searched (permission denied)", [])
-    above = find_upward(path.parent)
-    near = [above.parent] if above else []
-    near += [path / name for name in _entries(path) if _held(path / name)]
+    near = [directory for directory in path.parents if held_tasks(directory)][:1]
+    near += [path / name for name in _entries(path) if held_tasks(path / name)]
     return TasksNotFound(project.alias, path, f"it holds neither {TASKS}/ nor {TASKS}.py", near[:3])
 
 

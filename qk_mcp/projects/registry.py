@@ -12,11 +12,10 @@ from qk_mcp.projects.project import (
     Project,
     current_directory,
     expand,
-    find_upward,
     fit_alias,
-    locate,
     parse_declaration,
 )
+from qk_mcp.projects.selection import project_at, project_in_worktree, tasks_above
 from qk_mcp.text import nearest
 
 __all__ = ["CONFIG_VARIABLE", "HERE", "Registry", "build", "config_path"]
@@ -39,9 +38,10 @@ class Registry:
     """What the user should know, and what did no harm."""
 
     def find(self, name: str | None) -> Project:
-        """Return the project with an alias, or the one with the deepest root that holds a path, or the default.
+        """Return the project with an alias, the one that a path means, or the default without a name.
 
-        Raises ProjectNeeded and UnknownProject, which tell the names.
+        `ALIAS@WORKTREE` is the project in a linked worktree of its repository, as is a path there. Raises
+        ProjectNeeded, UnknownProject, PathNotServed and WorktreeMissing, which name what there is.
         """
         known = [project.alias for project in self.projects]
         if not name:
@@ -51,10 +51,18 @@ class Registry:
         if name in known:
             return self.projects[known.index(name)]
         if "/" not in name and name not in (".", "..", "~"):
+            if project := project_in_worktree(self.projects, name):
+                return project
             raise UnknownProject(name, known, nearest(name, known))
-        if "\0" not in name and (project := _holder(self.projects, name)):
+        path = None if "\0" in name else expand(name, current_directory(), os.environ)
+        if path and (project := project_at(self.projects, path)):
             return project
         raise UnknownProject(name, known, [], path=True)
+
+    def has(self, name: str) -> bool:
+        """Say whether `name` is an alias, or an alias with a worktree (`ALIAS@WORKTREE`)."""
+        known = [project.alias for project in self.projects]
+        return name in known or any(name.startswith(f"{alias}@") for alias in known)
 
 
 def config_path(option: Path | None, environ: Mapping[str, str], cwd: Path | None) -> Path | None:
@@ -88,9 +96,8 @@ def _implicit(environ: Mapping[str, str], cwd: Path | None) -> Registry:
     read = _own_config(environ)
     projects = {project.alias: project for project in read.projects} if read else {}
     warnings = list(read.warnings) if read else []
-    tasks = find_upward(cwd) if cwd else None
-    if tasks and os.path.realpath(tasks.parent) not in map(_real_root, projects.values()):
-        here = Project(alias=fit_alias(tasks.parent.name), path=tasks.parent, origin=HERE)
+    here = _here(tuple(projects.values()), cwd) if cwd else None
+    if here and here not in projects.values():
         if hidden := projects.get(here.alias):
             warnings.append(
                 f"the project {here.alias!r} is the one at {here.path}; the config's {hidden.path} is not served"
@@ -99,8 +106,19 @@ def _implicit(environ: Mapping[str, str], cwd: Path | None) -> Registry:
     if not projects:
         warnings.append("there are no projects: `qk-mcp projects add NAME:PATH` adds one")
     known = tuple(projects.values())
-    default = known[0] if len(known) == 1 else _holder(known, str(cwd)) if cwd else None
-    return Registry(known, default, tuple(warnings))
+    return Registry(known, known[0] if len(known) == 1 else here, tuple(warnings))
+
+
+def _here(projects: Sequence[Project], cwd: Path) -> Project | None:
+    """Return the project that the current directory belongs to: one of `projects`, a worktree of one, or a new one."""
+    tasks = tasks_above(cwd)
+    try:
+        known = project_at(projects, tasks or cwd)
+    except QkMcpError:
+        known = None
+    if known is not None or tasks is None:
+        return known
+    return Project(alias=fit_alias(tasks.parent.name), path=tasks.parent, origin=HERE)
 
 
 def _own_config(environ: Mapping[str, str]) -> Config | None:
@@ -109,27 +127,3 @@ def _own_config(environ: Mapping[str, str]) -> Config | None:
     except NoConfig:
         return None
     return read_config(path, environ) if present(path) else None
-
-
-def _holder(projects: Sequence[Project], path: str) -> Project | None:
-    """Return the project with the deepest root that holds `path`, as written or with its links followed."""
-    written = expand(path, current_directory(), os.environ)
-    real = Path(os.path.realpath(written))
-    deepest, depth = None, 0
-    for project in projects:
-        real_root = Path(_real_root(project))
-        holds = real.is_relative_to(real_root) or written.is_relative_to(_root(project))
-        if holds and len(real_root.parts) > depth:
-            deepest, depth = project, len(real_root.parts)
-    return deepest
-
-
-def _root(project: Project) -> Path:
-    try:
-        return locate(project).root
-    except QkMcpError:
-        return project.path  # to be told, when it is used, what is wrong with it
-
-
-def _real_root(project: Project) -> str:
-    return os.path.realpath(_root(project))

@@ -14,7 +14,6 @@ from qk_mcp.projects.project import (
     check_alias,
     current_directory,
     expand,
-    find_upward,
     fit_alias,
     locate,
     parse_declaration,
@@ -230,16 +229,6 @@ def test_whatever_else_a_path_may_be_is_refused(tmp_path: Path, name: str) -> No
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(QkMcpError, match="project 'app': "):
         _locate(tmp_path / name)
-
-
-def test_tasks_are_searched_from_a_directory_upward(root: Path) -> None:
-    make_project(root, "")
-    deep = root / "a" / "b"
-    deep.mkdir(parents=True)
-    assert find_upward(deep) == find_upward(root) == find_upward(root / "_qk") == root / "_qk"
-    make_project(root / "a", "", single_file=True)
-    assert find_upward(deep) == root / "a" / "_qk.py"
-    assert find_upward(Path("/nowhere")) is None
 
 
 def test_a_current_directory_that_is_gone_is_none(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qk_mcp.errors import ConfigBroken, ConfigUnreadable, InvalidName, ProjectNeeded, UnknownProject
+from qk_mcp.errors import ConfigBroken, ConfigUnreadable, InvalidName, PathNotServed, ProjectNeeded, UnknownProject
 from qk_mcp.projects.registry import HERE, Registry, build
 from tests.support.projects import make_project
 
@@ -152,7 +152,8 @@ def test_a_broken_config_of_ones_own_is_an_error(own: Callable[[str], Path], tmp
 @pytest.fixture
 def registry(tmp_path: Path) -> Registry:
     outer = make_project(tmp_path / "outer", "")
-    make_project(outer / "inner", "", single_file=True)
+    make_project(outer / "inner", {"_qk.py": "", "src/x.py": "", "x/y": ""})
+    (tmp_path / "outerspace").mkdir()
     (tmp_path / "link").symlink_to(outer / "inner")
     return _build(f"outer:{outer}", f"inner:{tmp_path}/link", "gone:/gone/away")
 
@@ -167,8 +168,7 @@ def test_a_project_is_found_by_its_name(registry: Registry) -> None:
         ("outer", "outer"),
         ("outer/", "outer"),
         ("outer/_qk/__init__.py", "outer"),
-        ("outer/none/such", "outer"),
-        ("outer/../outer/x", "outer"),
+        ("outer/../outer", "outer"),
         ("outer/inner", "inner"),
         ("outer/inner/src/x.py", "inner"),
         ("link/src", "inner"),
@@ -194,6 +194,11 @@ def test_a_path_that_starts_with_the_name_of_a_root_is_not_in_it(registry: Regis
             registry.find(path)
         assert caught.value.what == f"no project holds the path {path!r}"
         assert caught.value.why == "Projects: outer, inner, gone."
+
+
+def test_a_path_that_does_not_exist_is_in_no_project(registry: Registry, tmp_path: Path) -> None:
+    with pytest.raises(PathNotServed, match=r"It does not exist\."):
+        registry.find(f"{tmp_path}/outer/removed/worktree")
 
 
 def test_an_unknown_name_is_told_with_the_names_and_the_nearest(registry: Registry) -> None:

@@ -316,7 +316,7 @@ WRONG = {
     "dem": (1, "project 'demo' has no task named 'dem'", "did you mean the project 'demo'?"),
     "demo biuld": (1, "project 'demo' has no task named 'biuld'", "did you mean 'build'?"),
     "dmo build": (1, "no project is named 'dmo'", "Projects: demo.", "did you mean 'demo'?"),
-    "/nowhere": (1, "no project holds the path '/nowhere'", "Projects: demo."),
+    "/nowhere": (1, "no project is served for the path '/nowhere'", "It does not exist."),
     "demo build --filter x": (2, "a task and --filter exclude each other", "leave out one of them"),
     "--watch --json": (2, "--watch and --json exclude each other", "hint: "),
     "--describe-timeout -1": (

@@ -145,7 +145,7 @@ WRONG = {
     "demo --json greet": (2, "option --json: it stands behind the project", "write it before: qk-mcp run --json demo"),
     "demo --timeout 3 greet": (2, "option --timeout: it stands", "write it before: qk-mcp run --timeout 3 demo TASK"),
     "demo GREET": (1, "project 'demo' has no task named 'GREET'", "did you mean 'greet'?"),
-    "/nowhere greet": (1, "no project is served for the path '/nowhere'", "Projects: demo."),
+    "/nowhere greet": (1, "no project is served for the path '/nowhere'", "It does not exist."),
     "--jsn greet": (2, "qk-mcp run has no option --jsn", "did you mean --json?"),
     "--timeout 0 greet": (2, "option --timeout: it must be more than 0 and less than 86400 seconds, not 0"),
     "--timeout nan greet": (2, "option --timeout: it must be"),

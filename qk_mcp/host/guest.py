@@ -1,37 +1,32 @@
-"""Starts guests: processes of a project's own interpreter that describe or run its tasks.
+"""The server's side of a guest: a process of a project's interpreter that describes or runs its tasks.
 
-A guest comes with two sockets and three pipes. `control` carries one request
-and what the guest says of it; over `supervision` the guest's supervisor tells
-how the task's process ended and what it left (see `qk_mcp/guest/__main__.py`).
+A guest has two sockets and three pipes. The control socket carries one request
+and the guest's answer to it. On the supervision socket, the guest's supervisor
+reports how the task's process ended and what it left running; the protocol is
+described in `qk_mcp/guest/__main__.py`.
 """
 
 import asyncio
 import json
 import os
-import secrets
 import signal
 import socket
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
 from typing import Any, Self
-from weakref import WeakSet
 
-from qk_mcp.errors import GuestFailed
-from qk_mcp.interpreters.activation import MARK, environment
+from qk_mcp.interpreters.activation import environment
 from qk_mcp.interpreters.search import Interpreter, find
 from qk_mcp.projects.project import Location, Project, locate
 
-__all__ = ["Guest", "Plan", "end_starts", "launch", "plan", "start"]
+__all__ = ["CHILD_VARIABLES", "Guest", "Plan", "plan"]
 
-_MAIN = Path(__file__).parents[1] / "guest" / "__main__.py"
-_LATE = ("PYTHONUNBUFFERED",)
-"""Variables for a task's children that must not change the guest's own Python: its stdout stays buffered by line."""
-_WHOLE = 5.0
-"""Seconds that the end of a supervisor may take before it is killed; it needs one at most."""
+CHILD_VARIABLES = ("PYTHONUNBUFFERED",)
+"""Variables that the guest sets after its start, for a task's children only: its own stdout stays line-buffered."""
+_EXIT_LIMIT = 5.0
+"""Seconds after which a supervisor that does not exit is killed; it needs at most one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +42,11 @@ class Plan:
 
 
 class Guest:
-    """A started guest; an event loop hears of it once `listen` was called there.
+    """A started guest. Call `listen()` in the event loop that receives its events.
 
-    `settled` is set once its task has begun or cannot begin any more, `ended` once
-    the task's process has ended, `alone` once nothing of its tree is left, `gone`
-    once the supervisor has ended; the later ones imply the earlier. `exit_code` is
-    None when nobody saw the end.
+    The events, each of which implies those before it: `settled` (the task has begun or can no longer begin), `ended`
+    (the task's process has ended), `alone` (no process of its tree is left), `gone` (the supervisor has exited).
+    `exit_code` stays None if the supervisor was killed before it could report it.
     """
 
     def __init__(
@@ -70,7 +64,7 @@ class Guest:
         self.leader: int | None = None
         self.adopting = False
         self.warm = False
-        """Whether it has waited, so that it must see whether what it has imported is still the same."""
+        """Whether it waited in the pool, so that its imports may be out of date."""
         self.began = False
         self.settled = asyncio.Event()
         self.exit_code: int | None = None
@@ -81,34 +75,34 @@ class Guest:
         self.stdin, self.stdout, self.stderr = pipes
         self._control = control
         self._supervision = supervision
-        self._said = bytearray()
+        self._unread = bytearray()
 
     def listen(self) -> Self:
-        """Belong to the running event loop from now on."""
+        """Receive the supervisor's events in the running event loop."""
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._supervision, self._hear)
+        self._loop.add_reader(self._supervision, self._read_events)
         return self
 
     def ask_now(self, request: Mapping[str, Any]) -> None:
-        """Send a request that is far smaller than a socket's buffer, before `listen`."""
+        """Send a request that fits the socket's buffer, before `listen`."""
         try:
             self._control.sendall(self._line(request))
         except (BrokenPipeError, ConnectionResetError):
             return
 
     async def ask(self, request: Mapping[str, Any]) -> None:
-        """Send the one request; a guest that is gone already does not mind."""
+        """Send the one request; `answer` and the events show whether the guest had already ended."""
         try:
             await self._loop.sock_sendall(self._control, self._line(request))
         except (BrokenPipeError, ConnectionResetError):
             return
 
     def _line(self, request: Mapping[str, Any]) -> bytes:
-        late = {name: self.plan.variables[name] for name in _LATE if name in self.plan.variables}
-        return json.dumps({**request, "environ": late}).encode() + b"\n"
+        variables = {name: self.plan.variables[name] for name in CHILD_VARIABLES if name in self.plan.variables}
+        return json.dumps({**request, "environ": variables}).encode() + b"\n"
 
     async def answer(self) -> dict[str, Any] | None:
-        """Wait for the line that answers the request; None when the guest ended without a sensible one."""
+        """Wait for the guest's answer; return None if it closes the socket instead, as it does when the task starts."""
         data = bytearray()
         while not data.endswith(b"\n"):
             try:
@@ -119,66 +113,65 @@ class Guest:
                 return None
             data += part
         try:
-            said = json.loads(data)
+            answer = json.loads(data)
         except ValueError:
-            return None  # written by the project's module, which may write to any descriptor
-        return said if isinstance(said, dict) else None
+            return None  # the project's module wrote to the descriptor
+        return answer if isinstance(answer, dict) else None
 
     def announce_stop(self) -> None:
-        """Have no task begin from now on, and the supervisor end the whole tree should this process die."""
-        with suppress(OSError):  # it was closed by the guest
+        """Keep the task from starting, and make the supervisor kill the whole tree if this process ends."""
+        with suppress(OSError):  # the guest has closed it
             self._control.shutdown(socket.SHUT_RDWR)
-        self._tell_supervisor(b"s")
+        self._command(b"s")
 
     def end_tree(self) -> None:
-        """Have the supervisor kill the whole tree at once; `alone` tells when that is done."""
+        """Make the supervisor kill the whole tree now; it sets `alone` when that is done."""
         with suppress(OSError):
-            self.process.send_signal(signal.SIGCONT)  # a task may have stopped it
-        self._tell_supervisor(b"k")
+            self.process.send_signal(signal.SIGCONT)  # a task may have stopped the supervisor
+        self._command(b"k")
         self.end_start()
 
     def end_start(self) -> None:
-        """Kill Python if it is still starting, so that there is no supervisor yet to hear anything."""
+        """Kill the interpreter if it is still starting, when there is no supervisor yet to obey commands."""
         with suppress(OSError):
-            said = self._supervision.recv(1, socket.MSG_PEEK)
-            if said:
+            if self._supervision.recv(1, socket.MSG_PEEK):
                 return
         if self.leader is None and self.process.poll() is None:
             with suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
-    def _tell_supervisor(self, word: bytes) -> None:
+    def _command(self, command: bytes) -> None:
         try:
-            self._supervision.send(word)
+            self._supervision.send(command)
         except OSError:
-            return  # it is gone: so is the tree
+            return  # the supervisor has exited, after its tree
 
     def close_pipes(self) -> None:
-        """Close the pipes of a guest that was never asked for anything."""
+        """Close the pipes of a guest that never got a request."""
         for descriptor in (self.stdin, self.stdout, self.stderr):
             os.close(descriptor)
 
     async def release(self) -> None:
-        """Reap the supervisor. What an ended task left behind lives on; a tree whose task has not ended ends."""
+        """Close the sockets and reap the supervisor, which kills the tree unless the task has ended by itself."""
         self._loop.remove_reader(self._supervision)
         self._control.close()
         self._supervision.close()
         waited = 0.0
         while self.process.poll() is None:
-            if waited > _WHOLE:
+            if waited > _EXIT_LIMIT:
                 self.process.kill()
             await asyncio.sleep(0.001 if waited < 0.05 else 0.02)
             waited += 0.001 if waited < 0.05 else 0.02
         self.gone.set()
 
-    def _hear(self) -> None:
+    def _read_events(self) -> None:
         try:
             part = self._supervision.recv(4096)
         except ConnectionResetError:
             part = b""
-        self._said += part
-        *lines, rest = self._said.split(b"\n")
-        self._said = bytearray(rest)
+        self._unread += part
+        *lines, rest = self._unread.split(b"\n")
+        self._unread = bytearray(rest)
         for line in lines:
             word, *values = line.decode().split()
             match word:
@@ -204,12 +197,8 @@ class Guest:
     def _end(self) -> None:
         self.ended.set()
         self.settled.set()
-        with suppress(OSError):  # it was closed by the guest
-            self._control.shutdown(socket.SHUT_RD)  # what the task forked may hold the other end open
-
-
-_guests: "WeakSet[Guest]" = WeakSet()
-"""All that were started."""
+        with suppress(OSError):  # the guest has closed it
+            self._control.shutdown(socket.SHUT_RD)  # a child of the task may keep the other end open
 
 
 def plan(project: Project, environ: Mapping[str, str]) -> Plan:
@@ -223,73 +212,3 @@ def plan(project: Project, environ: Mapping[str, str]) -> Plan:
     return Plan(
         project, location, interpreter, environment(interpreter, project, environ), (status.st_dev, status.st_ino)
     )
-
-
-def launch(plan: Plan, stdin: int | None = None) -> Guest:
-    """Start a guest that the running event loop hears of; otherwise as `start`."""
-    return start(plan, stdin).listen()
-
-
-def start(plan: Plan, stdin: int | None = None) -> Guest:
-    """Start a guest in the project's root; raise `GuestFailed` when that cannot be done.
-
-    With `stdin`, that descriptor is its standard input, and nobody reads from the guest's own pipe.
-    """
-    interpreter, alias = plan.interpreter, plan.project.alias
-    mark = MARK + secrets.token_hex(8)
-    variables = {name: value for name, value in plan.variables.items() if name not in _LATE}
-    ours, theirs = [], []
-    pipes: list[tuple[int, int]] = []
-    try:
-        for _ in range(2):
-            here, there = socket.socketpair()
-            here.setblocking(False)
-            ours.append(here)
-            theirs.append(there)
-        for _ in range(3):
-            pipes.append(os.pipe())
-    except OSError as error:
-        _close(ours + theirs)
-        for descriptor in chain(*pipes):
-            os.close(descriptor)
-        raise GuestFailed(alias, str(interpreter.python), error) from error
-    reads, writes = [pair[0] for pair in pipes], [pair[1] for pair in pipes]
-    outer = (writes[0], reads[1], reads[2])
-    inner = (reads[0], writes[1], writes[2])
-    for descriptor in outer:
-        os.set_blocking(descriptor, False)
-    handed = [there.fileno() for there in theirs]
-    try:
-        process = subprocess.Popen(
-            [interpreter.python, "-P", _MAIN, *map(str, handed)],
-            stdin=inner[0] if stdin is None else stdin,
-            stdout=inner[1],
-            stderr=inner[2],
-            cwd=plan.location.root,
-            env={**variables, mark: "1"},
-            start_new_session=True,
-            pass_fds=handed,
-        )
-    except (OSError, ValueError) as error:
-        _close(ours)
-        for descriptor in outer:
-            os.close(descriptor)
-        raise GuestFailed(alias, str(interpreter.python), error) from error
-    finally:
-        _close(theirs)
-        for descriptor in inner:
-            os.close(descriptor)
-    guest = Guest(process, mark, plan, ours[0], ours[1], outer)
-    _guests.add(guest)
-    return guest
-
-
-def end_starts() -> None:
-    """Kill every Python that is still starting: once this process has ended, nobody would."""
-    for guest in list(_guests):
-        guest.end_start()
-
-
-def _close(sockets: list[socket.socket]) -> None:
-    for end in sockets:
-        end.close()

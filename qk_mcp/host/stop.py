@@ -1,9 +1,10 @@
-"""Stops the process tree of a guest, whatever it did to escape, and names what a task left behind.
+"""Stops a guest's whole process tree, and lists the processes that an ended task left running.
 
-INT goes first, for quickie runs cleanup tasks on it and not on TERM; then TERM;
-then everything is killed. Where the supervisor adopts orphans (Linux), it knows
-the whole tree. Elsewhere the tree is found by the descendants seen beforehand
-and by a variable in the environment whose name is unique to the guest.
+The stop sequence is SIGINT, SIGTERM, SIGKILL. SIGINT comes first because quickie runs
+cleanup tasks on it and not on SIGTERM. On Linux, the supervisor adopts orphans, so
+it knows the whole tree. On other systems, the tree consists of the descendants
+seen before the first signal and of all processes that inherited an environment
+variable whose name is unique to the guest.
 """
 
 import asyncio
@@ -21,60 +22,64 @@ if TYPE_CHECKING:
 
     from qk_mcp.host.guest import Guest
 
-__all__ = ["GRACE", "LeftRunning", "drain", "left_running", "stop"]
+__all__ = ["GRACE", "LeftRunning", "drain_pipes", "left_running", "stop_guest"]
 
 GRACE = 0.5
-"""Seconds between INT and TERM, and between TERM and the kill."""
+"""Seconds between SIGINT and SIGTERM, and between SIGTERM and SIGKILL."""
 _KILL_LIMIT = 1.0
-"""Seconds to wait for the end of what was killed."""
-_FAREWELL = 0.05
-"""Seconds that a child which is just ending has before it counts as left running."""
-_NAME_LIMIT = 200
+"""Seconds to wait for the end of killed processes."""
+_EXIT_DELAY = 0.05
+"""Seconds in which a child may still end before it counts as left running."""
+_COMMAND_LENGTH = 200
+"""Characters of a command line."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftRunning:
-    """A process that outlives its task; `command` is its command line, shortened."""
+    """A process that outlives its task, with its shortened command line."""
 
     pid: int
     command: str
 
 
-async def stop(guest: "Guest") -> None:
-    """End the whole tree of `guest`, in at most about two seconds. To be shielded from cancellation."""
-    noted = [] if guest.adopting or guest.alone.is_set() else _descendants(guest.process.pid)
+async def stop_guest(guest: "Guest") -> None:
+    """Stop the whole tree of `guest`, in about two seconds at most. The caller must shield it from cancellation."""
+    descendants = [] if guest.adopting or guest.alone.is_set() else _descendants(guest.process.pid)
     guest.announce_stop()
-    for number in (signal.SIGINT, signal.SIGTERM) if guest.began else ():  # else there is nothing yet to be tidied up
+    for number in (signal.SIGINT, signal.SIGTERM) if guest.began else ():  # without a task there is no clean-up
         if not guest.alone.is_set():
             _signal_group(guest, number)
             await _within(guest.alone, GRACE)
     guest.end_tree()
     await _within(guest.alone, _KILL_LIMIT)
-    if not guest.adopting or guest.exit_code is None:  # the supervisor could not see everything, or was killed itself
+    if not guest.adopting or guest.exit_code is None:  # the supervisor did not know the whole tree, or was killed
         _signal_group(guest, signal.SIGKILL)
-        _kill([*noted, *_marked(guest)])
+        _kill([*descendants, *_marked(guest)])
 
 
 async def left_running(guest: "Guest") -> tuple[LeftRunning, ...]:
-    """What outlives the task of `guest`, which has ended by itself."""
-    await _within(guest.alone, _FAREWELL)
+    """Return the processes that outlive the task of `guest`, which has ended by itself."""
+    await _within(guest.alone, _EXIT_DELAY)
     if guest.adopting and guest.alone.is_set():
         return ()
-    members = [each for pid in guest.left for each in _with_descendants(pid)] if guest.adopting else _marked(guest)
-    return tuple(LeftRunning(each.pid, name) for each in members if (name := _command(each)) is not None)
+    survivors = [each for pid in guest.left for each in _with_descendants(pid)] if guest.adopting else _marked(guest)
+    return tuple(LeftRunning(each.pid, command) for each in survivors if (command := _command(each)) is not None)
 
 
-def drain(pipes: Sequence[int], *, keep: bool) -> None:
-    """Close our ends of pipes to which others may still write.
+def drain_pipes(pipes: Sequence[int], *, keep: bool) -> None:
+    """Close the reading ends of pipes to which other processes may still write.
 
-    With `keep`, processes of their own read and drop what is written from now on,
-    until nobody can write any more: a child that a task left behind must not die
-    of a broken pipe, not even once this process has ended.
+    With `keep`, a detached process for each pipe reads and discards what is written later. Otherwise a child that
+    a task left running would die of SIGPIPE, now or after this process has ended.
     """
     for pipe in pipes if keep else ():
         os.set_blocking(pipe, True)
         subprocess.run(
-            ["/bin/sh", "-c", "exec 3<&0; cat <&3 >/dev/null &"],  # a shell gives what it leaves behind another stdin
+            [
+                "/bin/sh",
+                "-c",
+                "exec 3<&0; cat <&3 >/dev/null &",
+            ],  # the shell would give a background command another stdin
             stdin=pipe,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -98,7 +103,7 @@ def _signal_group(guest: "Guest", number: signal.Signals) -> None:
     try:
         os.killpg(guest.leader, number)
     except (ProcessLookupError, PermissionError):
-        return  # nobody is left in it (macOS says so with EPERM)
+        return  # no process is left in it (EPERM on macOS)
 
 
 def _with_descendants(pid: int) -> "list[psutil.Process]":
@@ -124,7 +129,7 @@ def _marked(guest: "Guest") -> "list[psutil.Process]":
             if process.pid != guest.process.pid and guest.mark in process.environ():
                 found.append(process)
         except (psutil.Error, OSError):
-            continue  # it has ended, or is another user's
+            continue  # it has ended or belongs to another user
     return found
 
 
@@ -139,7 +144,7 @@ def _kill(processes: "Iterable[psutil.Process]") -> None:
 
 
 def _command(process: "psutil.Process") -> str | None:
-    """The command line of a process that lives, else None."""
+    """Return the command line of a process, or None if it has ended."""
     import psutil
 
     from qk_mcp.text import one_line
@@ -147,8 +152,8 @@ def _command(process: "psutil.Process") -> str | None:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
-        return one_line(" ".join(process.cmdline()) or process.name(), _NAME_LIMIT)
+        return one_line(" ".join(process.cmdline()) or process.name(), _COMMAND_LENGTH)
     except psutil.NoSuchProcess:
         return None
     except psutil.AccessDenied:
-        return "(another user's)"
+        return "(another user's process)"

@@ -1,37 +1,38 @@
-"""Warm spares: guests that have imported quickie, and nothing of the project, and wait to be asked.
+"""Keeps warm guests: they have imported quickie, but nothing of the project, and wait for a request.
 
-A spare saves a run the start of an interpreter; the project's module is still
-imported anew by each run. A spare is used once, and only while a guest that is
-started now would be started in the same way.
+A warm guest saves a run the start of an interpreter; each run still imports the
+project's module itself. A warm guest is used once, and only if a guest started now
+would be started in the same way.
 """
 
 import asyncio
 import logging
 
 from qk_mcp.errors import QkMcpError
-from qk_mcp.host.guest import Guest, Plan, launch
+from qk_mcp.host.guest import Guest, Plan
+from qk_mcp.host.launch import start_guest
 
-__all__ = ["IDLE", "SPARES", "Spares"]
+__all__ = ["IDLE", "POOL_SIZE", "WarmPool"]
 
-SPARES = 4
-"""How many spares there are at most, one a project."""
+POOL_SIZE = 4
+"""Warm guests at most, one for each project."""
 IDLE = 600.0
-"""Seconds that a spare waits before it goes."""
+"""Seconds after which an unused warm guest is dismissed."""
 
 log = logging.getLogger(__name__)
 
 
-class Spares:
-    """The spares of one server, by alias, the one that was used last at the end."""
+class WarmPool:
+    """The warm guests of one server by project alias, the most recently used project last."""
 
-    def __init__(self, *, limit: int = SPARES, idle: float = IDLE) -> None:
-        self._limit = limit
+    def __init__(self, *, size: int = POOL_SIZE, idle: float = IDLE) -> None:
+        self._size = size
         self._idle = idle
         self._waiting: dict[str, tuple[Guest, asyncio.TimerHandle]] = {}
-        self._going: set[asyncio.Task[None]] = set()
+        self._releases: set[asyncio.Task[None]] = set()
 
     def take(self, plan: Plan) -> Guest:
-        """Return a guest for `plan`: its spare, or one started now. Raises `GuestFailed`."""
+        """Return the warm guest for `plan`, or start a guest if there is none. Raises `GuestFailed`."""
         guest, timer = self._waiting.pop(plan.project.alias, (None, None))
         if guest is not None and timer is not None:
             timer.cancel()
@@ -39,18 +40,18 @@ class Spares:
                 log.debug("project=%s warm", plan.project.alias)
                 return guest
             self._dismiss(guest)
-        return launch(plan)
+        return start_guest(plan).listen()
 
     def prepare(self, plan: Plan) -> None:
-        """Have a spare for `plan` ready soon; the one that was used longest ago goes for it."""
-        if self._limit == 0 or plan.project.alias in self._waiting:
+        """Start a warm guest for `plan`; if the pool is full, dismiss that of the least recently used project."""
+        if self._size == 0 or plan.project.alias in self._waiting:
             return
-        while len(self._waiting) >= self._limit:
+        while len(self._waiting) >= self._size:
             self._drop(next(iter(self._waiting)))
         try:
-            guest = launch(plan)
+            guest = start_guest(plan).listen()
         except QkMcpError as failure:
-            log.debug("no spare: %s", failure)
+            log.debug("no warm guest: %s", failure)
             return
         timer = asyncio.get_running_loop().call_later(self._idle, self._drop, plan.project.alias)
         guest.warm = True
@@ -63,6 +64,6 @@ class Spares:
 
     def _dismiss(self, guest: Guest) -> None:
         guest.close_pipes()
-        going = asyncio.get_running_loop().create_task(guest.release())
-        self._going.add(going)
-        going.add_done_callback(self._going.discard)
+        release = asyncio.get_running_loop().create_task(guest.release())
+        self._releases.add(release)
+        release.add_done_callback(self._releases.discard)

@@ -15,7 +15,7 @@ import anyio
 
 from qk_mcp.errors import RunLost, RunTimedOut, UnknownTask
 from qk_mcp.host.guest import Guest
-from qk_mcp.host.stop import LeftRunning, drain, left_running, stop
+from qk_mcp.host.stop import LeftRunning, drain_pipes, left_running, stop_guest
 from qk_mcp.runs.output import Capture, Captured
 from qk_mcp.runs.output_files import file_name
 from qk_mcp.tasks.load_errors import broken, died
@@ -119,10 +119,10 @@ async def run(
     finally:
         with anyio.CancelScope(shield=True):
             if not by_itself:
-                await stop(guest)
+                await stop_guest(guest)
             feeder.close()
             held = [reader.stop() for reader in readers]
-            drain([descriptor for descriptor in held if descriptor is not None], keep=by_itself)
+            drain_pipes([descriptor for descriptor in held if descriptor is not None], keep=by_itself)
             stdout, stderr = (reader.finish(keep=answered) for reader in readers)
             await guest.release()
     match said:

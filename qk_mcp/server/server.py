@@ -20,7 +20,7 @@ from qk_mcp import __version__
 from qk_mcp.errors import GuestFailed, InvalidInput, QkMcpError, RunLost, RunTimedOut
 from qk_mcp.host import guest as launcher
 from qk_mcp.host.guest import Guest, Plan
-from qk_mcp.host.warm_pool import Spares
+from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
 from qk_mcp.runs import progress as live
@@ -38,7 +38,7 @@ __all__ = ["Settings", "TaskServer"]
 log = logging.getLogger(__name__)
 
 _AFTER_ANSWER = 0.02
-"""Seconds after which a new spare is started: not while the answer is on its way."""
+"""Seconds after which a warm guest is started: not while the answer is on its way."""
 _STARTS = 2 * max(2, os.cpu_count() or 1)
 """How many runs may start at the same time."""
 _START = 1.0
@@ -58,8 +58,8 @@ class Settings:
     """Characters of each stream in an answer."""
     describe_timeout: float
     """Seconds that describing a project may take."""
-    spares: int
-    """How many warm spares there may be."""
+    warm_guests: int
+    """Warm guests at most."""
 
 
 class TaskServer:
@@ -69,7 +69,7 @@ class TaskServer:
         self._registry = registry
         self._settings = settings
         self._catalogs = Catalogs(settings.environ, timeout=settings.describe_timeout, early=early)
-        self._spares = Spares(limit=settings.spares)
+        self._pool = WarmPool(size=settings.warm_guests)
         self._listings: dict[tuple[str | None, ...], tuple[list[Catalog | QkMcpError], ToolResult]] = {}
         self._starting = anyio.Semaphore(_STARTS)
         self._starts: set[asyncio.Task[None]] = set()
@@ -167,9 +167,9 @@ class TaskServer:
         async with live.live(_Notifier(task)) as observe:
             outcome = await _outcome(self._run(plan, request, observe))
             if isinstance(outcome, RunLost) and not outcome.began:
-                # A spare may have been killed while it waited: no task has run, so another guest may try.
+                # A warm guest may have been killed while it waited: no task has run, so another guest may try.
                 outcome = await _outcome(self._run(plan, request, observe))
-        asyncio.get_running_loop().call_later(_AFTER_ANSWER, self._spares.prepare, plan)
+        asyncio.get_running_loop().call_later(_AFTER_ANSWER, self._pool.prepare, plan)
         if isinstance(outcome, QkMcpError):
             log.warning("run project=%s task=%s: %s", project.alias, task, outcome.what)
             raise outcome
@@ -184,7 +184,7 @@ class TaskServer:
         if limit.cancelled_caught and request.timeout is not None:
             raise RunTimedOut(request.task, request.timeout, "It had not begun.", began=False)
         try:
-            guest = self._spares.take(plan)
+            guest = self._pool.take(plan)
         except GuestFailed:
             self._starting.release()
             raise

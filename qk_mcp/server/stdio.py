@@ -16,7 +16,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, NoReturn
 
-from qk_mcp.host.guest import end_starts
+from qk_mcp.host.launch import kill_starting_guests
 from qk_mcp.projects.registry import HERE, Registry
 from qk_mcp.server.stdin import mend_stdin
 from qk_mcp.tasks.prefetch import HeadStart, forget_all, forget_old
@@ -39,7 +39,7 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
     """Serve MCP on stdin and stdout until the client closes them or a signal comes; leaves the process.
 
     `max_output` counts characters of each stream in an answer, `describe_timeout`
-    seconds; `warm` allows warm spares. What libraries print while they are imported goes to stderr.
+    seconds; `warm` allows warm guests. What libraries print while they are imported goes to stderr.
     """
     gc.disable()  # a tenth of the start
     for number in _STOPPING:
@@ -56,7 +56,7 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
     from pydantic import BaseModel
 
     BaseModel.model_config["defer_build"] = True  # a seventh of the start: most models of the protocol are never used
-    from qk_mcp.host.warm_pool import SPARES
+    from qk_mcp.host.warm_pool import POOL_SIZE
     from qk_mcp.runs.output_files import outputs_directory
     from qk_mcp.server.server import Settings, TaskServer
 
@@ -65,7 +65,7 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
         outputs=outputs_directory(),
         max_output=max_output,
         describe_timeout=describe_timeout,
-        spares=SPARES if warm else 0,
+        warm_guests=POOL_SIZE if warm else 0,
     )
     server = TaskServer(registry, settings, early)
     app = server.app()
@@ -153,5 +153,5 @@ def _leave_in(seconds: float, code: int) -> None:
 def _leave(code: int) -> NoReturn:
     """End without waiting for the thread that reads stdin, nor for half a second of tidying up."""
     forget_all()
-    end_starts()
+    kill_starting_guests()
     os._exit(code)

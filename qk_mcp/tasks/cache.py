@@ -16,8 +16,8 @@ import anyio
 from qk_mcp.errors import ProjectBroken
 from qk_mcp.guest.file_trace import unchanged
 from qk_mcp.host import guest as launcher
-from qk_mcp.host import stop as processes
 from qk_mcp.host.guest import Guest, Plan
+from qk_mcp.host.stop import stop_guest
 from qk_mcp.projects.project import Project
 from qk_mcp.tasks import load_errors as diagnosis
 from qk_mcp.tasks.catalog import Catalog, parse
@@ -205,7 +205,7 @@ async def _watch(guest: Guest, seconds: float) -> tuple[int | None, bytes, bool]
                 with anyio.move_on_after(_KILL_LIMIT):
                     await guest.alone.wait()
             else:
-                await processes.stop(guest)
+                await stop_guest(guest)
             for drain in drains:
                 drain.close()
             await guest.release()

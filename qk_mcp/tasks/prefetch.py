@@ -17,6 +17,7 @@ from pathlib import Path
 from qk_mcp.errors import GuestFailed, QkMcpError
 from qk_mcp.host import guest as launcher
 from qk_mcp.host.guest import Guest, Plan
+from qk_mcp.host.launch import start_guest
 from qk_mcp.projects.project import Project
 
 __all__ = ["Asked", "HeadStart", "ask", "forget_all", "forget_old"]
@@ -53,7 +54,7 @@ def ask(plan: Plan) -> Asked:
         raise GuestFailed(plan.project.alias, str(plan.interpreter.python), error) from error
     _directories.add(result.parent)
     try:
-        guest = launcher.start(plan)
+        guest = start_guest(plan)
     except GuestFailed:
         result.parent.rmdir()
         _directories.discard(result.parent)

@@ -1,4 +1,4 @@
-"""`qk_mcp.host.warm_pool`, from outside: a warm run is a cold run that began earlier, and nothing else."""
+"""Warm guests: a warm run equals a cold run, and the pool notices when it would not."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ import pytest
 import quickie
 
 from qk_mcp.host import guest as launcher
-from qk_mcp.host.warm_pool import Spares
+from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.projects.project import Project
 from tests.conftest import Serve
 from tests.support.client import Client
@@ -52,14 +52,14 @@ LOOK = """
 """
 
 
-def spare(client: Client) -> list[int]:
-    """Wait for a spare of the server, and return its processes: the supervisor and the guest."""
+def warm_guest(client: Client) -> list[int]:
+    """Wait for a warm guest of the server, and return its processes: the supervisor and its child."""
 
     def waiting() -> list[int]:
         found = tree(client.pid)
         return found if len(found) == 2 else []
 
-    return until(waiting, what="a spare")
+    return until(waiting, what="a warm guest")
 
 
 def look(client: Client) -> dict[str, Any]:
@@ -71,10 +71,10 @@ def warm_runs(client: Client) -> int:
     return client.stderr().count("project=demo warm")
 
 
-def test_a_task_cannot_tell_whether_its_run_was_warm(serve: Serve, tmp_path: Path) -> None:
+def test_warm_and_cold_runs_look_the_same_to_a_task(serve: Serve, tmp_path: Path) -> None:
     warm = serve(LOOK, "-vv")
     first = look(warm)
-    spare(warm)
+    warm_guest(warm)
     second = look(warm)
     assert warm_runs(warm) == 1
     cold = serve(tmp_path / "project", "-vv", "--no-warm")
@@ -83,16 +83,16 @@ def test_a_task_cannot_tell_whether_its_run_was_warm(serve: Serve, tmp_path: Pat
     assert warm_runs(cold) == 0
     assert tree(cold.pid) == []
     for facts in (first, second, third, fourth):
-        del facts["environment"][MARK], facts["environment"]["TMPDIR"]  # which the tests give each server
+        del facts["environment"][MARK], facts["environment"]["TMPDIR"]  # the tests give each server its own
     assert first == second
     assert third == fourth
     assert second == fourth
 
 
-def test_a_spare_runs_the_module_as_it_is_now(serve: Serve, tmp_path: Path) -> None:
+def test_a_warm_guest_runs_the_current_module(serve: Serve, tmp_path: Path) -> None:
     client = serve("from quickie import task\n@task\ndef say():\n    print('old')\n", "-vv")
     assert client.run("say").data["stdout"] == "old\n"
-    spare(client)
+    warm_guest(client)
     module = tmp_path / "project" / "_qk" / "__init__.py"
     before = module.stat()
     module.write_text(module.read_text().replace("old", "new"))
@@ -101,39 +101,39 @@ def test_a_spare_runs_the_module_as_it_is_now(serve: Serve, tmp_path: Path) -> N
     assert warm_runs(client) == 1
 
 
-def test_a_spare_that_was_killed_is_not_missed(serve: Serve) -> None:
+def test_a_run_replaces_a_warm_guest_that_was_killed(serve: Serve) -> None:
     client = serve(LOOK, "-vv")
     first = look(client)
-    for pid in spare(client):
+    for pid in warm_guest(client):
         os.kill(pid, signal.SIGKILL)
     assert look(client) == first
 
 
-def test_a_spare_gives_way_to_another_interpreter(serve: Serve, tmp_path: Path) -> None:
+def test_a_warm_guest_with_another_interpreter_is_replaced(serve: Serve, tmp_path: Path) -> None:
     client = serve("import sys\nfrom quickie import task\n@task\ndef which():\n    print(sys.prefix)\n", "-vv")
     outside = client.run("which").data["stdout"].strip()
-    old = spare(client)
+    old = warm_guest(client)
     environment = tmp_path / "project" / ".venv"
     make_venv(environment)
     (site_of(environment) / "quickie.pth").write_text(f"{Path(quickie.__file__).parents[1]}\n")
     assert client.run("which").data["stdout"].strip() == str(environment) != outside
     gone(*old)
     assert warm_runs(client) == 0
-    spare(client)
+    warm_guest(client)
     shutil.rmtree(environment)
     assert client.run("which").data["stdout"].strip() == outside
 
 
 @pytest.mark.parametrize("leave", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
-def test_a_spare_dies_with_the_server(serve: Serve, leave: signal.Signals) -> None:
+def test_a_warm_guest_ends_with_the_server(serve: Serve, leave: signal.Signals) -> None:
     client = serve(LOOK)
     look(client)
-    waiting = spare(client)
+    waiting = warm_guest(client)
     client.process.send_signal(leave)
     gone(*waiting)
 
 
-def test_there_are_few_spares_however_many_projects(serve: Serve, tmp_path: Path) -> None:
+def test_the_pool_is_bounded(serve: Serve, tmp_path: Path) -> None:
     source = "from quickie import task\n@task\ndef hello():\n    print('hello')\n"
     projects = {}
     for number in range(6):
@@ -144,11 +144,11 @@ def test_there_are_few_spares_however_many_projects(serve: Serve, tmp_path: Path
     client = serve(projects)
     for alias in projects:
         assert client.run("hello", project=alias).data["exit_code"] == 0
-    until(lambda: len(tree(client.pid)) == 8, what="four spares of two processes each")
+    until(lambda: len(tree(client.pid)) == 8, what="four warm guests of two processes each")
 
 
-def test_a_spare_whose_start_would_differ_now_gives_way(serve: Serve, tmp_path: Path) -> None:
-    """What Python reads only as it starts, edited in place: no directory tells of that."""
+def test_a_warm_guest_is_replaced_when_python_would_start_differently(serve: Serve, tmp_path: Path) -> None:
+    """Python reads .pth files only at its start, and an edit in place does not change the directory."""
     root = make_project(
         tmp_path / "project",
         """
@@ -159,7 +159,7 @@ def test_a_spare_whose_start_would_differ_now_gives_way(serve: Serve, tmp_path: 
         import thing
 
         @task
-        def told():
+        def show():
             print(os.environ["STARTED"], thing.VALUE)
         """,
     )
@@ -175,24 +175,24 @@ def test_a_spare_whose_start_would_differ_now_gives_way(serve: Serve, tmp_path: 
 
     write("one")
     client = serve(root)
-    assert client.run("told").data["stdout"] == "one one\n"
-    spare(client)
+    assert client.run("show").data["stdout"] == "one one\n"
+    warm_guest(client)
     write("second")
-    assert client.run("told").data["stdout"] == "second second\n"
+    assert client.run("show").data["stdout"] == "second second\n"
 
 
-def test_a_spare_goes_when_nobody_wants_it_for_long(tmp_path: Path) -> None:
-    """In this process, where the time can be short: a server's spare waits for ten minutes."""
+def test_an_unused_warm_guest_is_dismissed(tmp_path: Path) -> None:
+    """In this process, because a server's warm guest waits for ten minutes."""
     project = Project(alias="app", path=make_project(tmp_path / "project", LOOK))
     plan = launcher.plan(project, scrubbed(tmp_path / "home"))
 
-    async def spare_of(spares: Spares) -> None:
+    async def prepare(pool: WarmPool) -> None:
         before = tree(os.getpid())
-        spares.prepare(plan)
+        pool.prepare(plan)
         async with asyncio.timeout(30):
             while len(started := [pid for pid in tree(os.getpid()) if pid not in before]) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             while any(map(alive, started)):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
-    asyncio.run(spare_of(Spares(idle=1.5)))
+    asyncio.run(prepare(WarmPool(idle=1.5)))

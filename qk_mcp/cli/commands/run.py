@@ -91,13 +91,14 @@ async def _run(project: "Project", task: str, args: Sequence[str], limit: float 
     import anyio
 
     from qk_mcp.host import guest as launcher
+    from qk_mcp.host.launch import start_guest
     from qk_mcp.runs import run as execution
     from qk_mcp.runs.output import MAX_OUTPUT
     from qk_mcp.runs.output_files import outputs_directory
 
     request = execution.Request(task=task, args=args, timeout=limit, max_output=MAX_OUTPUT, outputs=outputs_directory())
     failure: OSError | None = None
-    guest = launcher.launch(launcher.plan(project, os.environ), stdin=None if os.isatty(0) else 0)
+    guest = start_guest(launcher.plan(project, os.environ), stdin=None if os.isatty(0) else 0).listen()
     with anyio.CancelScope() as scope:
 
         def show(stream: "Stream", data: bytes) -> None:

@@ -1,6 +1,7 @@
 """Fixtures that more than one file needs."""
 
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,19 @@ from tests.support.projects import make_project
 from tests.support.serving import serving
 
 _CLIENTS = pytest.StashKey[list[Client]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the processes that tests start default signal dispositions.
+
+    A shell ignores SIGINT for a background job, and nohup ignores SIGHUP. A child inherits an ignored signal, but not
+    a handler. The handler does nothing, so pytest goes on ignoring the signal. A worker of xdist cannot know what its
+    controller ignores; it ends with the controller, so that it never needs SIGHUP.
+    """
+    is_worker = hasattr(config, "workerinput")
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # Python ignores these, not its children
+        if signal.getsignal(number) is signal.SIG_IGN or (is_worker and number == signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
 
 
 class Serve(Protocol):

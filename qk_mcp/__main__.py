@@ -6,15 +6,15 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its code."""
     try:
-        if sys.argv[1:2] == ["__complete"]:  # without what the command line imports: somebody has pressed Tab
+        if sys.argv[1:2] == ["__complete"]:  # Tab was pressed: skip the imports of the command line
             from qk_mcp.cli.completion import run
         else:
             from qk_mcp.cli.app import run
 
         code = run(sys.argv[1:])
-    except KeyboardInterrupt:  # so early that there is nobody else to see it
+    except KeyboardInterrupt:  # too early for the command line to handle it
         code = 130
     sys.exit(code)
 

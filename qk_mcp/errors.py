@@ -1,8 +1,7 @@
-"""Every failure a person can meet, with its remedy.
+"""Every failure that a user can cause, with its remedy.
 
-A failure says what went wrong, why, and what to do next. The command line
-prints it on stderr and leaves with `exit_code`; the server answers it as a
-tool error. Each kind of failure is written here once.
+A message says what failed, why, and what to do next. The command line prints
+it to stderr and exits with `exit_code`; the server returns it as a tool error.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,20 +53,20 @@ __all__ = [
 
 
 _LONGEST = 1_000
-"""Characters of what failed; names and values in it can be of any length."""
+"""Characters of `what`, which may contain a name or value of any length."""
 
 
 class QkMcpError(Exception):
-    """A failure with a cause and a remedy, in plain text.
+    """A failure in plain text: what failed, why, and what to do next.
 
-    `what` is one line; `why` and `hint` may be empty; `details` is longer
-    material (output, a traceback) that goes last.
+    `what` is one line; `why` and `hint` may be empty; `details` is longer (output,
+    a traceback) and comes last.
     """
 
     exit_code: ClassVar[int] = 1
 
     def __init__(self, what: str, why: str = "", hint: str = "", details: str = "") -> None:
-        if len(what) > _LONGEST:  # it repeats something without end
+        if len(what) > _LONGEST:  # it contains a very long name or value
             what = f"{what[: _LONGEST // 2]} … {what[-_LONGEST // 4 :]}"
         super().__init__(what, why, hint, details)
         self.what = what
@@ -81,7 +80,7 @@ class QkMcpError(Exception):
 
 
 class UsageError(QkMcpError):
-    """The command line or a tool was used wrongly (exit code 2)."""
+    """Wrong use of the command line or of a tool (exit code 2)."""
 
     exit_code: ClassVar[int] = 2
 
@@ -183,9 +182,9 @@ class GuestFailed(QkMcpError):
 
     def __init__(self, alias: str, python: str, error: Exception) -> None:
         super().__init__(
-            f"project {alias!r}: its interpreter could not be started: {python}",
+            f"project {alias!r}: cannot start its interpreter {python}",
             f"{type(error).__name__}: {error}",
-            "run that interpreter by hand to see why; `qk-mcp inspect` tells how it was chosen",
+            "run that interpreter by hand to see why; `qk-mcp inspect` shows how it was chosen",
         )
 
 
@@ -217,36 +216,36 @@ class InvalidVariable(QkMcpError):
         )
 
 
-_NAME_RULE = "a name is 1 to 64 printable characters without : / \\, not starting with -, no blank at an end"
+_NAME_RULE = "a name is 1 to 64 printable characters without : / \\, not starting with -, without blanks at its ends"
 
 
 class InvalidName(UsageError):
-    """A project cannot be called that."""
+    """A text that cannot be a project's name."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"{name!r} cannot be a project's name: {why}", hint=_NAME_RULE)
 
 
 class InvalidDeclaration(UsageError):
-    """What should be NAME:PATH is not."""
+    """A declaration that is not NAME:PATH."""
 
     def __init__(self, text: str, why: str, example: str) -> None:
         super().__init__(f"{text!r} is not NAME:PATH: {why}", hint=f"write it like {example}")
 
 
 class NoDirectory(UsageError):
-    """A relative path, and no current directory that it could start from."""
+    """A relative path without a usable current directory."""
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"the relative path {path!r} leads nowhere",
-            "The current directory was deleted or may not be read.",
+            f"cannot resolve the relative path {path!r}",
+            "The current directory was deleted or is not readable.",
             "give an absolute path",
         )
 
 
 class PathMissing(QkMcpError):
-    """A project's path does not exist, or cannot be looked at for `reason`."""
+    """A project's path does not exist, or cannot be examined because of `reason`."""
 
     def __init__(
         self,
@@ -257,9 +256,9 @@ class PathMissing(QkMcpError):
         unset: str | None,
         reason: str = "",
     ) -> None:
-        trouble = f"cannot look at {path}: {reason}" if reason else f"there is no {path}"
+        trouble = f"cannot examine {path}: {reason}" if reason else f"there is no {path}"
         if unset:
-            hint = f"the variable {unset} is not set here; write the path without it"
+            hint = f"the variable {unset} is not set; write the path without it"
         elif near:
             hint = f"did you mean {_either(map(str, near))}?"
         else:
@@ -268,23 +267,23 @@ class PathMissing(QkMcpError):
 
 
 class TasksNotFound(QkMcpError):
-    """A project's path exists but is no tasks module and holds none."""
+    """A project's path exists but contains no tasks module."""
 
     def __init__(self, alias: str, path: Path, why: str, near: Sequence[Path]) -> None:
         hint = (
             f"tasks are in {_either(map(str, near))}: use that path"
             if near
-            else "give the _qk directory, the _qk.py file, or the directory that holds either"
+            else "give the _qk directory, the _qk.py file, or the directory that contains either"
         )
         super().__init__(f"{_of(alias)}no tasks at {path}", f"{why[0].upper()}{why[1:]}.", hint)
 
 
 class UnknownProject(QkMcpError):
-    """No project has that alias, or none holds that path."""
+    """No project has that alias, or none contains that path."""
 
     def __init__(self, name: str, known: Sequence[str], near: Sequence[str], *, path: bool = False) -> None:
         super().__init__(
-            f"no project holds the path {name!r}" if path else f"no project is named {name!r}",
+            f"no project contains the path {name!r}" if path else f"no project is named {name!r}",
             f"Projects: {', '.join(known)}." if known else "There are no projects.",
             f"did you mean {_either(map(repr, near))}?" if near else _NAME_ONE if known else _ADD_ONE,
         )
@@ -311,7 +310,7 @@ class WorktreeMissing(QkMcpError):
 
 
 class ProjectNeeded(QkMcpError):
-    """Several projects, or none, and nothing says which is meant."""
+    """The project must be named: there are several or none, and no default."""
 
     def __init__(self, known: Sequence[str]) -> None:
         if known:
@@ -501,7 +500,7 @@ class LogUnusable(UsageError):
 
 
 def _of(alias: str) -> str:
-    return f"project {alias!r}: " if alias else ""  # a path may not have a name yet
+    return f"project {alias!r}: " if alias else ""  # not every path has a name yet
 
 
 def _declared(origin: str) -> str:

@@ -1,6 +1,6 @@
-"""Takes the picture of the README: real commands on a real project, as a terminal shows them.
+"""Draws the README's picture: real commands on a real project, as a terminal shows them.
 
-`python -m tests.picture` writes it anew; a test says when that is due.
+`python -m tests.picture` updates it; a test fails when it is outdated.
 """
 
 import os
@@ -51,7 +51,7 @@ COMMANDS = (["inspect"], ["run", "deploy", "dev", "--dry-run"], ["run", "delpoy"
 
 
 def screen() -> str:
-    """Return what the commands write to a terminal, with colours, without what differs from machine to machine."""
+    """Return what the commands write to a terminal, with colours and with neutral paths and versions."""
     with tempfile.TemporaryDirectory() as directory:
         root = make_project(Path(directory).resolve() / "shop", SHOP)
         environ = scrubbed(Path(directory) / "home", COLUMNS=str(WIDTH), TERM="xterm-256color")
@@ -60,8 +60,8 @@ def screen() -> str:
             shown.append(f"\x1b[32m$\x1b[0m \x1b[1mqk-mcp {' '.join(command)}\x1b[0m\n")
             shown.append(_on_terminal([*QK_MCP, *command], root, environ).replace("\r\n", "\n"))
         text = "\n".join(shown)
-    text = re.sub(r"\x1b\[\?25l.*?\x1b\[2K", "", text, flags=re.DOTALL)  # the spinner of a slow moment
-    text = re.sub(r"\x1b\]8;[^\x1b\x07]*(\x1b\\|\x07)", "", text)  # links, which name this machine's paths
+    text = re.sub(r"\x1b\[\?25l.*?\x1b\[2K", "", text, flags=re.DOTALL)  # a spinner, if the machine is slow
+    text = re.sub(r"\x1b\]8;[^\x1b\x07]*(\x1b\\|\x07)", "", text)  # links contain this machine's paths
     text = text.replace(str(root), "~/code/shop").replace(sys.executable, "~/code/shop/.venv/bin/python")
     text = text.replace("the Python that runs qk-mcp", "the .venv in the project's root")
     text = text.replace(version("quickie-runner"), "1.0.0")
@@ -78,7 +78,7 @@ def _on_terminal(command: list[str], directory: Path, environ: dict[str, str]) -
         try:
             while part := os.read(ours, 4096):
                 data += part
-        except OSError:  # Linux says the end of a terminal so
+        except OSError:  # how Linux reports the end of a terminal
             pass
         finally:
             os.close(ours)
@@ -95,7 +95,7 @@ def take() -> str:
         console = Console(record=True, width=WIDTH, file=nowhere, force_terminal=True, color_system="truecolor")
         console.print(Text.from_ansi(screen()), soft_wrap=True)
         picture = console.export_svg(title="qk-mcp", unique_id="qk-mcp")
-    return re.sub(r"\s*@font-face \{.*?\}", "", picture, flags=re.DOTALL)  # nothing is fetched to look at it
+    return re.sub(r"\s*@font-face \{.*?\}", "", picture, flags=re.DOTALL)  # viewing it must not fetch fonts
 
 
 def main() -> None:

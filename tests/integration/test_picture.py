@@ -6,9 +6,9 @@ from tests.picture import PICTURE, take
 
 
 def texts(svg: str) -> list[str]:
-    """The words of a picture, without how it is drawn, which is rich's affair."""
+    """Return the words of a picture; how rich draws them may change."""
     return re.findall(r"<text [^>]*>(.*?)</text>", svg)
 
 
 def test_the_picture_is_fresh() -> None:
-    assert texts(take()) == texts(PICTURE.read_text(encoding="utf-8")), "`qk picture` takes it anew"
+    assert texts(take()) == texts(PICTURE.read_text(encoding="utf-8")), "run `qk picture`"

@@ -192,7 +192,7 @@ def test_a_path_that_starts_with_the_name_of_a_root_is_not_in_it(registry: Regis
     for path in (f"{tmp_path}/outerspace", str(tmp_path), "/", "~", "/x\0y"):
         with pytest.raises(UnknownProject) as caught:
             registry.find(path)
-        assert caught.value.what == f"no project holds the path {path!r}"
+        assert caught.value.what == f"no project contains the path {path!r}"
         assert caught.value.why == "Projects: outer, inner, gone."
 
 

@@ -312,7 +312,7 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
             f"{PROGRAM} install cursor --name older --write --force",
         ),
         "moved": ("wrong", ": project 'app': there is no /moved/away", correct),
-        "relative": ("wrong", ": the relative path 'app' leads nowhere", correct),
+        "relative": ("wrong", ": cannot resolve the relative path 'app'", correct),
         "config": ("wrong", ": its config does not exist: /moved/config.toml", correct),
         "bare": (
             "note",

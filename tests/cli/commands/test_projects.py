@@ -260,6 +260,6 @@ def test_a_current_directory_that_is_gone_matters_only_to_relative_paths(qk_mcp:
     assert outcome == Outcome(
         2,
         "",
-        "error: the relative path 'x' leads nowhere\n  The current directory was deleted or may not be read.\n"
+        "error: cannot resolve the relative path 'x'\n  The current directory was deleted or is not readable.\n"
         "hint: give an absolute path\n",
     )

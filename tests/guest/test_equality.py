@@ -1,4 +1,4 @@
-"""What an agent is told agrees with quickie's own word, for every kind of module and every quickie."""
+"""Listings and runs agree with quickie itself, for every kind of module and every version of quickie."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from tests.support.environment import BARE_PATH
 from tests.support.guests import listed, run
 
 _ORACLE = Path(__file__).with_name("oracle.py")
-_QUICKIE = {"PATH": BARE_PATH, "QK_LAUNCHER_RUNNING": "true"}  # or it would look for another interpreter
+_QUICKIE = {"PATH": BARE_PATH, "QK_LAUNCHER_RUNNING": "true"}  # keeps it from looking for another interpreter
 
 
 @cache
@@ -26,7 +26,7 @@ def _version(python: Path) -> tuple[int, int]:
 
 
 def quickie(python: Path, root: Path, *calls: list[list[str]]) -> Any:
-    """What quickie itself says of the project, or what its command does for each of `calls`."""
+    """Return quickie's own listing of the project, or the results of its command for each of `calls`."""
     done = subprocess.run(
         [python, "-P", _ORACLE, *map(json.dumps, calls)],
         cwd=root,
@@ -46,16 +46,16 @@ def project(request: pytest.FixtureRequest, python: Path, make: Callable[..., Pa
     return make(CORPUS[request.param])
 
 
-def test_the_listing_is_quickies_own(project: Path, python: Path) -> None:
-    """Where quickie is right: see `test_truth.py` for where it is not."""
+def test_the_listing_equals_quickies(project: Path, python: Path) -> None:
+    """Only where quickie is right; `test_argparse_schema.py` has the differences."""
     ours, theirs = listed(project, python), quickie(python, project)
-    assert list(ours) == [told["name"] for told in theirs]
-    for told in theirs:
-        assert ours[told["name"]] == told
+    assert list(ours) == [task["name"] for task in theirs]
+    for task in theirs:
+        assert ours[task["name"]] == task
 
 
 @pytest.mark.parametrize("name", [name for name in CORPUS if "_qk/__init__.py" in CORPUS[name]])
-def test_the_listing_is_that_of_the_command(name: str, newest: Path, make: Callable[..., Path]) -> None:
+def test_the_listing_equals_that_of_qk(name: str, newest: Path, make: Callable[..., Path]) -> None:
     project = make(CORPUS[name])
     done = subprocess.run(
         [newest, "-P", "-m", "quickie", ":list", "--json"],
@@ -99,7 +99,7 @@ _CALLS: dict[str, list[list[str]]] = {
 
 
 @pytest.mark.parametrize("name", _CALLS)
-def test_a_run_is_quickies_own(name: str, python: Path, make: Callable[..., Path]) -> None:
+def test_a_run_equals_quickies(name: str, python: Path, make: Callable[..., Path]) -> None:
     if _version(python) < since(name):
         pytest.skip("this quickie has no namespaces of that kind")
     project = make(CORPUS[name])

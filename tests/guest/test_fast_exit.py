@@ -1,4 +1,4 @@
-"""The end of a run is shortened only where nobody could tell."""
+"""The final garbage collection is skipped only if that cannot be observed."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ def say(text):
 
 
 class Loud:
-    """Says when it ends."""
+    """Prints its name when it is finalized."""
 
     def __init__(self, name):
         self.name = name
@@ -41,14 +41,14 @@ _TASK = """
 def t():
     print("done", flush=True)
 """
-_TOLD = """
+_CALLBACK = """
 import weakref
 
 class Thing: pass
 
 thing = Thing()
 thing.itself = thing
-told = weakref.{by}(thing, lambda _, say=say: say("thing ended"))
+notified = weakref.{by}(thing, lambda _, say=say: say("thing ended"))
 """
 _LOUD = {
     "a file that was not flushed": _HEAD + 'file = open("out.txt", "w")\nfile.write("all of it")' + _TASK,
@@ -67,29 +67,31 @@ class T(Task):
     },
     "a temporary file": _HEAD + 'import tempfile\nfile = tempfile.NamedTemporaryFile(dir=".", prefix="out")' + _TASK,
     "a temporary directory": _HEAD
-    + 'import tempfile\nplace = tempfile.TemporaryDirectory(dir=".", prefix="out")'
+    + 'import tempfile\ndirectory = tempfile.TemporaryDirectory(dir=".", prefix="out")'
     + _TASK,
     "a finalizer": _HEAD + 'loud = Loud("global")' + _TASK,
     "a finalizer in a cycle": _HEAD + 'loud = Loud("cycle")\nloud.itself = loud' + _TASK,
-    "a finalizer that a function's default holds": _HEAD + "def f(of=[Loud('default')]): pass" + _TASK,
-    "a finalizer that quickie holds": _HEAD
+    "a finalizer in a function's default": _HEAD + "def f(of=[Loud('default')]): pass" + _TASK,
+    "a finalizer that quickie refers to": _HEAD
     + """
 @task(args=[Arg("--of", type=lambda text: Loud(text), default="option")])
 def t(of):
     print("done", flush=True)
 """,
-    "a finalizer without a place for anything": _HEAD + "slotted = [Slotted()]" + _TASK,
-    "a finalizer that came late": _HEAD
+    "a finalizer without a __dict__": _HEAD + "slotted = [Slotted()]" + _TASK,
+    "a finalizer that is added later": _HEAD
     + "class Late: pass\nlate = Late()\nLate.__del__ = lambda self: say('late ended')"
     + _TASK,
     "a finalizer in an exit handler": _HEAD
     + "import atexit\nkept = []\natexit.register(lambda: kept.append(Loud('handler')))"
     + _TASK,
-    "exit handlers forgotten": _HEAD
+    "exit handlers cleared": _HEAD
     + 'import atexit\natexit._clear()\nfile = open("out.txt", "w")\nfile.write("all")'
     + _TASK,
-    "a hook of Python's taken": _HEAD + 'import sys\nsys.__interactivehook__ = None\nloud = Loud("global")' + _TASK,
-    "a standard stream that was put away": _HEAD
+    "an interactive hook that is replaced": _HEAD
+    + 'import sys\nsys.__interactivehook__ = None\nloud = Loud("global")'
+    + _TASK,
+    "a standard stream that is replaced": _HEAD
     + """
 import sys
 
@@ -100,7 +102,7 @@ def t():
     print("step 1 ... ", end="")
     sys.stdout = sys.stderr
 """,
-    "a standard stream that was lost": _HEAD
+    "a standard stream that is dropped": _HEAD
     + """
 import sys
 
@@ -112,7 +114,7 @@ def t():
     file = open("out.txt", "w")
     file.write("data")
 """,
-    "a writer that flushes nothing": _HEAD
+    "a writer that does not flush": _HEAD
     + """
 import sys
 
@@ -126,7 +128,7 @@ def t():
     sys.stdout = Writer(sys.stdout)
     print("step", end="")
 """,
-    "a metaclass that speaks when it is asked": _HEAD
+    "a metaclass that prints on each access": _HEAD
     + """
 class Meta(type):
     def __getattribute__(self, name):
@@ -138,7 +140,7 @@ class Odd(metaclass=Meta): pass
 odd = [Odd.__new__(Odd)]
 """
     + _TASK,
-    "a generator that waits": _HEAD
+    "a suspended generator": _HEAD
     + """
 def numbers():
     try:
@@ -150,9 +152,9 @@ waiting = numbers()
 next(waiting)
 """
     + _TASK,
-    "a weak reference that tells": _HEAD + _TOLD.format(by="ref") + _TASK,
-    "a proxy that tells": _HEAD + _TOLD.format(by="proxy") + _TASK,
-    "an object that speaks when it is asked for its class": _HEAD
+    "a weak reference with a callback": _HEAD + _CALLBACK.format(by="ref") + _TASK,
+    "a proxy with a callback": _HEAD + _CALLBACK.format(by="proxy") + _TASK,
+    "an object that prints when its class is read": _HEAD
     + """
 class Odd:
     @property
@@ -163,7 +165,7 @@ class Odd:
 odd = [Odd()]
 """
     + _TASK,
-    "a module that speaks when it is asked for a name": {
+    "a module that prints when a name is missing": {
         "_qk/__init__.py": _HEAD + "from . import other\ndel other.__loader__" + _TASK,
         "_qk/other.py": "import os\ndef __getattr__(name): os.write(1, name.encode())",
     },
@@ -172,7 +174,7 @@ odd = [Odd()]
     + _TASK,
     "a failure": _HEAD + "@task\ndef t():\n    loud = Loud('local')\n    raise SystemExit('sorry')\n",
     "a child process": _HEAD + 'import subprocess\nchild = subprocess.Popen(["true"])\nchild.wait()' + _TASK,
-    "a thread that goes on": _HEAD
+    "a thread that keeps running": _HEAD
     + """
 import threading, time
 
@@ -188,14 +190,14 @@ loud = Loud("global")
 
 
 @pytest.mark.parametrize("project", _LOUD)
-def test_it_ends_as_under_qk(project: str, newest: Path, make: Callable[..., Path]) -> None:
+def test_a_run_ends_as_under_qk(project: str, newest: Path, make: Callable[..., Path]) -> None:
     ours, theirs = make(_LOUD[project], "ours"), make(_LOUD[project], "theirs")
-    told = run(ours, "t", python=newest)
-    assert (_plain(told), _files(ours)) == (_qk(newest, theirs), _files(theirs))
+    ran = run(ours, "t", python=newest)
+    assert (_plain(ran), _files(ours)) == (_qk(newest, theirs), _files(theirs))
 
 
-def _plain(told: Ran) -> tuple[int, str, str]:
-    return told.exit_code, told.stdout, told.stderr
+def _plain(ran: Ran) -> tuple[int, str, str]:
+    return ran.exit_code, ran.stdout, ran.stderr
 
 
 def _qk(python: Path, root: Path) -> tuple[int, str, str]:
@@ -225,14 +227,13 @@ gc.set_debug(gc.DEBUG_STATS)
 
 
 def _kept(root: Path, python: Path) -> int:
-    """How many objects the last collection of all left alone: what Python says itself, on stderr."""
-    told = run(root, "t", python=python)
-    assert told.exit_code == 0, told.stderr
-    return int(re.findall(r"in permanent generation: (\d+)", told.stderr)[-1])
+    """Return how many objects the final collection skipped, as Python reports on stderr."""
+    ran = run(root, "t", python=python)
+    assert ran.exit_code == 0, ran.stderr
+    return int(re.findall(r"in permanent generation: (\d+)", ran.stderr)[-1])
 
 
-def test_what_ends_quietly_is_not_collected(python: Path, make: Callable[..., Path]) -> None:
-    """With every quickie; and what has a finalizer is."""
+def test_objects_without_finalizers_are_not_collected(python: Path, make: Callable[..., Path]) -> None:
     quiet = make(_HEAD.replace("__del__", "end") + _IMPORTS + _TASK, "quiet")
     loud = make(_HEAD + _IMPORTS + "loud = Loud('global')" + _TASK, "loud")
     assert _kept(quiet, python) > 10_000

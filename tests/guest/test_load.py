@@ -1,4 +1,4 @@
-"""What a task finds around it is what `qk` gives it, and no more of the project is imported than it needs."""
+"""A task sees the environment that `qk` gives it, and only what it needs of the project is imported."""
 
 import json
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _SURROUNDINGS = """
 """
 
 
-def test_what_a_task_finds_around_it(make: Make, python: Path) -> None:
+def test_the_environment_of_a_task(make: Make, python: Path) -> None:
     root = make(_SURROUNDINGS)
     ran = run(root, "tell", "me", python=python, QK_LAUNCHER_RUNNING="true")
     assert json.loads(ran.stdout) == {
@@ -51,7 +51,7 @@ def test_what_a_task_finds_around_it(make: Make, python: Path) -> None:
     }
 
 
-def test_a_namespace_that_is_not_meant_stays_unloaded(make: Make, newest: Path) -> None:
+def test_other_namespaces_stay_unloaded(make: Make, newest: Path) -> None:
     root = make("""
         from quickie import namespace, task
 
@@ -95,7 +95,7 @@ def test_a_namespace_overrides_the_modules_own_task(make: Make, python: Path) ->
 
 
 @pytest.mark.parametrize("name", ["secret", "_secret", "", ":list", "--version", "-m", "own ", "OWN", "ns", "ns:"])
-def test_nothing_but_a_listed_name_is_found(name: str, make: Make) -> None:
+def test_only_listed_names_are_found(name: str, make: Make) -> None:
     root = make("""
         from quickie import Namespace, task
 
@@ -111,7 +111,7 @@ def test_nothing_but_a_listed_name_is_found(name: str, make: Make) -> None:
     assert (ran.event["event"], ran.stdout) == ("unknown", "")
 
 
-def test_the_log_file_of_quickie_is_written_by_runs_only(make: Make, newest: Path) -> None:
+def test_only_runs_write_quickies_log_file(make: Make, newest: Path) -> None:
     root = make("from quickie import task, logger\nlogger.error('loaded')\n@task\ndef own(): print()\n")
     log = root / "qk.log"
     describe(root, newest, QK_LOG_FILE=str(log))

@@ -1,4 +1,4 @@
-"""Running tasks: their input, their arguments, their ends."""
+"""Running tasks: their input, arguments, names, exit codes and timeouts."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.support.processes import gone
 
 
 def whole(answer: dict[str, Any], stream: str) -> str:
-    """Return all that a task wrote to `stream`, also what the answer leaves out."""
+    """Return everything that a task wrote to `stream`, including what the answer omits."""
     if stream in answer.get("truncated", {}):
         return Path(answer["truncated"][stream]["file"]).read_text()
     text: str = answer[stream]
@@ -36,7 +36,7 @@ def test_without_stdin_a_task_and_its_children_read_an_end_of_file(demo: Demo) -
     assert client.run("read").data == {"exit_code": 0, "stdout": "''\n'' 0\n", "stderr": ""}
 
 
-def test_input_that_ends_at_once_is_an_error_of_the_task_alone(demo: Demo) -> None:
+def test_a_prompt_without_stdin_fails_only_the_task(demo: Demo) -> None:
     client = demo("""
         from quickie import task
 
@@ -50,7 +50,7 @@ def test_input_that_ends_at_once_is_an_error_of_the_task_alone(demo: Demo) -> No
     assert answer["stdout"] == "Name? "
 
 
-def test_a_task_that_asks_for_everything_does_not_eat_the_next_request(demo: Demo) -> None:
+def test_a_task_cannot_read_the_servers_stdin(demo: Demo) -> None:
     client = demo("""
         import os
         from quickie import task
@@ -65,7 +65,7 @@ def test_a_task_that_asks_for_everything_does_not_eat_the_next_request(demo: Dem
     assert [call.wait().data["exit_code"] for call in calls] == [0, 0, 0]
 
 
-def test_a_project_that_reads_while_it_is_imported_gets_an_end_of_file(demo: Demo) -> None:
+def test_an_import_that_reads_stdin_gets_an_end_of_file(demo: Demo) -> None:
     client = demo("""
         import sys
         from quickie import task
@@ -80,7 +80,7 @@ def test_a_project_that_reads_while_it_is_imported_gets_an_end_of_file(demo: Dem
     assert client.run("late").data["stdout"] == "'' ''\n"
 
 
-def test_stdin_reaches_the_task_as_it_was_sent(demo: Demo) -> None:
+def test_stdin_reaches_the_task_unchanged(demo: Demo) -> None:
     client = demo("""
         import sys
         from quickie import task
@@ -130,7 +130,7 @@ def test_input_and_output_larger_than_the_pipes(demo: Demo) -> None:
 
 
 @pytest.mark.parametrize("task", ["ignore", "shut"])
-def test_a_task_may_leave_its_input_unread(demo: Demo, task: str) -> None:
+def test_a_task_may_ignore_its_input(demo: Demo, task: str) -> None:
     client = demo(BIG)
     answer = client.run(task, stdin="y\n" * 1_000_000).data
     assert answer["exit_code"] == 0, answer["stderr"]
@@ -138,7 +138,7 @@ def test_a_task_may_leave_its_input_unread(demo: Demo, task: str) -> None:
 
 
 @pytest.mark.parametrize("stream", [1, 2])
-def test_one_stream_full_while_the_other_is_empty(demo: Demo, stream: int) -> None:
+def test_one_full_stream_does_not_block_the_other(demo: Demo, stream: int) -> None:
     client = demo(BIG.replace('flood(stream="1")', f'flood(stream="{stream}")'))
     answer = client.run("flood").data
     full, other = ("stdout", "stderr") if stream == 1 else ("stderr", "stdout")
@@ -180,7 +180,7 @@ WORDS = """
     ],
     ids=lambda args: args[0][:8],
 )
-def test_every_word_reaches_the_task_untouched(demo: Demo, args: list[str]) -> None:
+def test_arguments_reach_the_task_unchanged(demo: Demo, args: list[str]) -> None:
     client = demo(WORDS)
     answer = client.call("run_task", task_name="raw", args=args, stdin=None)
     assert json.loads(whole(answer.data, "stdout")) == args
@@ -189,12 +189,12 @@ def test_every_word_reaches_the_task_untouched(demo: Demo, args: list[str]) -> N
 def test_options_reach_the_parser_of_the_task(demo: Demo) -> None:
     client = demo(WORDS)
     answer = client.run("parsed", "-n", "3", "--name", "--", "a", "b").data
-    assert answer["exit_code"] == 2, "argparse wants a value for --name"
+    assert answer["exit_code"] == 2, "argparse requires a value for --name"
     answer = client.run("parsed", "-n", "3", "--name=--x", "a", "b").data
     assert json.loads(answer["stdout"]) == ["--x", 3, ["a", "b"]]
 
 
-def test_wrong_arguments_give_two_and_the_usage(demo: Demo) -> None:
+def test_wrong_arguments_exit_with_2_and_the_usage(demo: Demo) -> None:
     client = demo(WORDS)
     answer = client.run("parsed", "-n", "three").data
     assert answer["exit_code"] == 2
@@ -216,20 +216,20 @@ def test_wrong_arguments_give_two_and_the_usage(demo: Demo) -> None:
     ],
     ids=repr,
 )
-def test_what_a_lenient_model_sends_for_args(demo: Demo, sent: Any, received: list[str]) -> None:
+def test_args_as_lenient_models_send_them(demo: Demo, sent: Any, received: list[str]) -> None:
     client = demo(WORDS)
     answer = client.call("run_task", task_name="raw", args=sent)
     assert json.loads(answer.data["stdout"]) == received
 
 
 @pytest.mark.parametrize("sent", ["--name 'open", [["nested"]], {"name": "x"}, ["a\0b"], "a\0b"], ids=repr)
-def test_args_that_say_nothing_clear_are_refused(demo: Demo, sent: Any) -> None:
+def test_ambiguous_args_are_refused(demo: Demo, sent: Any) -> None:
     client = demo(WORDS)
     refusal = client.call("run_task", task_name="raw", args=sent).refusal
     assert "args" in refusal or "argument" in refusal
 
 
-def test_null_for_everything_optional_means_the_default(demo: Demo) -> None:
+def test_null_means_the_default(demo: Demo) -> None:
     client = demo(WORDS)
     answer = client.call("run_task", task_name="raw", args=None, stdin=None, timeout=None, project=None)
     assert answer.data["exit_code"] == 0
@@ -290,18 +290,18 @@ def test_a_task_runs_under_each_of_its_names(demo: Demo, name: str) -> None:
         "PLAIN",
     ],
 )
-def test_what_is_not_listed_does_not_run(demo: Demo, name: str) -> None:
+def test_only_listed_names_run(demo: Demo, name: str) -> None:
     client = demo(NAMES)
     refusal = client.run(name).refusal
-    assert "list_tasks" in refusal, "the refusal says where the names are"
+    assert "list_tasks" in refusal, "the refusal points to the names"
 
 
 @pytest.mark.parametrize(("name", "near"), [("plian", "plain"), ("inner", "group:inner"), ("dashes", "--dashes")])
-def test_the_refusal_names_what_is_near(demo: Demo, name: str, near: str) -> None:
+def test_the_refusal_suggests_near_names(demo: Demo, name: str, near: str) -> None:
     assert repr(near) in demo(NAMES).run(name).refusal
 
 
-# Ends
+# Exit codes
 
 ENDS = """
     import os, signal, sys
@@ -309,7 +309,7 @@ ENDS = """
     from quickie.errors import QuickieError, Skip, Stop
 
     @task
-    def text(): sys.exit("said why")
+    def text(): sys.exit("the reason")
 
     @task
     def nothing(): sys.exit(None)
@@ -396,7 +396,7 @@ ENDS = """
 @pytest.mark.parametrize(
     ("task", "code", "stderr"),
     [
-        ("text", 1, "said why"),
+        ("text", 1, "the reason"),
         ("nothing", 0, ""),
         ("high", 300 & 255, ""),
         ("negative", 255, ""),
@@ -423,7 +423,7 @@ ENDS = """
         ("value", 0, ""),
     ],
 )
-def test_how_a_task_ends(demo: Demo, task: str, code: int, stderr: str) -> None:
+def test_exit_codes(demo: Demo, task: str, code: int, stderr: str) -> None:
     answer = demo(ENDS).run(task).data
     assert answer["exit_code"] == code, answer
     assert stderr in answer["stderr"]
@@ -437,7 +437,7 @@ def test_the_output_of_a_killed_task_is_kept(demo: Demo) -> None:
     assert client.run("at-once").data["stdout"] == "before\n"
 
 
-def test_a_traceback_shows_only_the_projects_own_frames(demo: Demo) -> None:
+def test_a_traceback_shows_only_frames_of_the_project(demo: Demo) -> None:
     stderr = demo(ENDS).run("caused").data["stderr"]
     files = {line.split('"')[1] for line in stderr.splitlines() if line.lstrip().startswith("File ")}
     assert files == {str(demo.root / "_qk" / "__init__.py")}
@@ -476,19 +476,19 @@ TRACE = """
 
 
 @pytest.mark.parametrize("timeout", [0, -1, -0.0, "nan", "inf", "-inf", "soon", [], 10**400])
-def test_a_timeout_that_is_no_time_is_refused_before_the_task_starts(demo: Demo, timeout: Any) -> None:
+def test_an_invalid_timeout_is_refused_before_the_task_starts(demo: Demo, timeout: Any) -> None:
     client = demo(TRACE)
     assert "timeout" in client.call("run_task", task_name="leave-a-trace", timeout=timeout).refusal
     assert not (demo.root / "trace").exists()
 
 
 @pytest.mark.parametrize("timeout", [1e300, 10**12, "30", 30, 29.5])
-def test_any_other_timeout_will_do(demo: Demo, timeout: Any) -> None:
+def test_valid_timeouts(demo: Demo, timeout: Any) -> None:
     assert demo(WORDS).call("run_task", task_name="raw", timeout=timeout).data["exit_code"] == 0
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
-def test_a_number_that_is_none_starts_nothing(demo: Demo, number: str) -> None:
+def test_an_invalid_number_starts_nothing(demo: Demo, number: str) -> None:
     """Python's own json writes the first two; the third is JSON and too large for a float."""
     client = demo(TRACE)
     call = client.expect("tools/call", f"with {number}")
@@ -502,10 +502,10 @@ def test_a_number_that_is_none_starts_nothing(demo: Demo, number: str) -> None:
     assert not (demo.root / "trace").exists()
 
 
-# At once
+# Concurrent calls and hostile modules
 
 
-def test_two_runs_and_a_question_between_them(demo: Demo) -> None:
+def test_two_runs_and_a_ping_between_them(demo: Demo) -> None:
     client = demo("""
         import time
         from pathlib import Path
@@ -529,8 +529,8 @@ def test_two_runs_and_a_question_between_them(demo: Demo) -> None:
     assert [first.wait().data["exit_code"], second.wait().data["exit_code"]] == [0, 0]
 
 
-def test_a_module_that_forks_and_ends_while_it_is_imported_is_not_waited_for(demo: Demo) -> None:
-    """Nor is what it forked left: no task has begun that could have meant to."""
+def test_the_answer_does_not_wait_for_a_child_of_a_failed_import(demo: Demo) -> None:
+    """The child ends, too: no task has begun that could have left it on purpose."""
     client = demo("""
         import os, time
 
@@ -548,7 +548,7 @@ def test_a_module_that_forks_and_ends_while_it_is_imported_is_not_waited_for(dem
     gone(int(child))
 
 
-def test_a_module_that_writes_into_every_descriptor_confuses_nobody(demo: Demo) -> None:
+def test_a_module_that_writes_to_every_descriptor(demo: Demo) -> None:
     client = demo("""
         import os
         from quickie import task
@@ -575,7 +575,7 @@ def test_a_module_that_writes_into_every_descriptor_confuses_nobody(demo: Demo) 
         ("os.closerange(3, 256); os._exit(7)", "ended with exit code 7"),
     ],
 )
-def test_a_module_that_ends_its_interpreter_is_no_task_that_ended(demo: Demo, end: str, how: str) -> None:
+def test_a_module_that_ends_its_interpreter_fails_to_load(demo: Demo, end: str, how: str) -> None:
     client = demo(f"""
         import os
         print("so far", flush=True)
@@ -587,7 +587,7 @@ def test_a_module_that_ends_its_interpreter_is_no_task_that_ended(demo: Demo, en
     assert "so far" in answer.text
 
 
-def test_a_module_that_closes_every_descriptor_runs_its_tasks(demo: Demo) -> None:
+def test_a_module_that_closes_every_descriptor(demo: Demo) -> None:
     client = demo("""
         import os, sys
         from quickie import task

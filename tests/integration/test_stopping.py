@@ -1,4 +1,4 @@
-"""Stopping: whatever ends a run early ends everything that the run had started, and nothing that it had not."""
+"""Stopping a run early ends its whole process tree, and nothing else."""
 
 import json
 import os
@@ -37,7 +37,7 @@ FAMILY = """
             os.setpgid(0, 0)
         if deaf:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_IGN)  # which a program that is executed inherits
+                signal.signal(number, signal.SIG_IGN)  # inherited by the executed program
         if orphan and os.fork():
             os._exit(0)
         Path(name + ".pid").write_text(f"{os.getpid()}\\n")
@@ -88,12 +88,12 @@ def family(project: Callable[..., Path]) -> Path:
 
 
 def members(root: Path) -> dict[str, int]:
-    """Wait for the whole family and return its process ids."""
+    """Wait for all processes of the family and return their ids."""
     return {name: read_pid(root / f"{name}.pid") for name in MEMBERS}
 
 
 def all_gone(pids: dict[str, int], within: float) -> None:
-    """Fail, naming those that live, if not all have ended in time; end them then."""
+    """Fail if not all end in time; then end them and name them."""
     try:
         until(lambda: not any(map(alive, pids.values())), within)
     except AssertionError:
@@ -113,7 +113,7 @@ def test_a_timeout_ends_the_whole_tree(demo: Demo, task: str) -> None:
     pids = members(demo.root)
     all_gone(pids, 1)
     assert "2 s" in answer.refusal
-    assert "ready" in answer.refusal, "the output so far is told"
+    assert "ready" in answer.refusal, "the answer contains the output so far"
     assert answer.at - call.sent_at < 2 + 2 + 1, "two seconds to stop it, and one for a busy machine"
 
 
@@ -128,7 +128,7 @@ def test_a_cancelled_call_ends_the_whole_tree_and_is_not_answered(demo: Demo, ta
     assert not call.answered
 
 
-def test_a_client_of_the_newest_revision_cancels_too(serve: Serve, family: Path) -> None:
+def test_a_client_of_the_newest_revision_can_cancel(serve: Serve, family: Path) -> None:
     client = serve(family, version=MODERN)
     call = client.start("run_task", task_name="family", progress=True)
     pids = members(family)
@@ -139,8 +139,8 @@ def test_a_client_of_the_newest_revision_cancels_too(serve: Serve, family: Path)
     assert not call.answered
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who adopted a process")
-def test_a_task_that_kills_whoever_watches_it_is_told_lost(demo: Demo) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a supervisor adopt orphans")
+def test_a_task_that_kills_its_supervisor_is_reported_as_lost(demo: Demo) -> None:
     client = demo("""
         import os, signal, subprocess, time
         from pathlib import Path
@@ -151,12 +151,12 @@ def test_a_task_that_kills_whoever_watches_it_is_told_lost(demo: Demo) -> None:
             child = subprocess.Popen(["sleep", "600"])
             Path("child.pid").write_text(f"{child.pid}\\n")
             Path("leader.pid").write_text(f"{os.getpid()}\\n")
-            print("down with it")
+            print("last output")
             os.kill(os.getppid(), signal.SIGKILL)
             time.sleep(600)
     """)
     refusal = client.call("run_task", task_name="mutiny", timeout=60).refusal
-    assert "down with it" in refusal
+    assert "last output" in refusal
     gone(*(read_pid(demo.root / f"{name}.pid") for name in ("child", "leader")))
     assert client.call("list_tasks").data[0]["tasks"]
 
@@ -189,7 +189,7 @@ WAYS = [hang_up, vanish, terminate, interrupt, drop_the_line, interrupt_as_a_ter
 
 
 @pytest.mark.parametrize("leave", WAYS, ids=lambda way: way.__name__)
-def test_the_server_takes_everything_with_it(serve: Serve, family: Path, leave: Callable[[Client], None]) -> None:
+def test_a_server_that_ends_stops_every_tree(serve: Serve, family: Path, leave: Callable[[Client], None]) -> None:
     client = serve(family)
     client.start("run_task", task_name="family")
     pids = members(family)
@@ -199,7 +199,7 @@ def test_the_server_takes_everything_with_it(serve: Serve, family: Path, leave: 
 
 
 @pytest.mark.parametrize("leave", [hang_up, terminate], ids=lambda way: way.__name__)
-def test_a_tree_that_ignores_signals_is_gone_before_a_client_would_kill_the_server(
+def test_a_tree_that_ignores_signals_ends_before_a_client_kills_the_server(
     serve: Serve, family: Path, leave: Callable[[Client], None]
 ) -> None:
     """Clients send SIGTERM two seconds after they closed stdin, and SIGKILL two seconds later."""
@@ -213,8 +213,8 @@ def test_a_tree_that_ignores_signals_is_gone_before_a_client_would_kill_the_serv
     all_gone(pids, 1)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a supervisor adopt what its children left")
-def test_a_killed_server_leaves_nothing_either(serve: Serve, family: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a supervisor adopt orphans")
+def test_a_killed_server_leaves_no_process(serve: Serve, family: Path) -> None:
     client = serve(family)
     client.start("run_task", task_name="deaf-family")
     pids = members(family)
@@ -223,10 +223,8 @@ def test_a_killed_server_leaves_nothing_either(serve: Serve, family: Path) -> No
     all_gone(pids, 10)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a supervisor adopt what its children left")
-def test_a_task_that_closed_every_descriptor_dies_with_a_killed_server(
-    serve: Serve, project: Callable[..., Path]
-) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a supervisor adopt orphans")
+def test_a_task_without_descriptors_ends_with_a_killed_server(serve: Serve, project: Callable[..., Path]) -> None:
     root = project("""
         import os, time
         from pathlib import Path
@@ -249,15 +247,15 @@ def test_a_task_that_closed_every_descriptor_dies_with_a_killed_server(
     all_gone(pids, 10)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a supervisor adopt what its children left")
-def test_a_server_killed_at_any_moment_of_a_start_leaves_nothing(serve: Serve, family: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a supervisor adopt orphans")
+def test_a_server_killed_during_a_start_leaves_no_process(serve: Serve, family: Path) -> None:
     for moment in (0, 0.05, 0.2):
         client = serve(family)
         client.start("run_task", task_name="deaf")
         time.sleep(moment)
         os.kill(client.pid, signal.SIGKILL)
         client.exit_code()
-    # That nothing of theirs lives is checked by the fixture, which knows its servers' children by a mark.
+    # The fixture checks that no process with its servers' mark lives.
 
 
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
@@ -311,21 +309,21 @@ def test_a_hundred_runs_at_once_and_then_the_client_leaves(serve: Serve, project
 
 
 @pytest.mark.parametrize("leave", [hang_up, terminate, interrupt], ids=lambda way: way.__name__)
-def test_an_idle_server_ends_well(serve: Serve, family: Path, leave: Callable[[Client], None]) -> None:
+def test_an_idle_server_exits_cleanly(serve: Serve, family: Path, leave: Callable[[Client], None]) -> None:
     client = serve(family)
     leave(client)
     code = client.exit_code(within=10)
     assert code in ({0} if leave is hang_up else {0, 130, 143, -2, -15}), code
 
 
-def test_a_server_that_nobody_greeted_ends_when_stdin_is_closed(serve: Serve, family: Path) -> None:
+def test_a_server_without_initialize_ends_with_stdin(serve: Serve, family: Path) -> None:
     client = serve(family, version="")
     client.hang_up()
     assert client.exit_code() == 0
     assert client.messages == []
 
 
-# Manners
+# Clean-up
 
 
 def test_cleanup_tasks_run_when_a_run_is_stopped(demo: Demo) -> None:
@@ -350,7 +348,7 @@ def test_cleanup_tasks_run_when_a_run_is_stopped(demo: Demo) -> None:
     assert (demo.root / "tidied").exists()
 
 
-def test_the_output_of_a_run_that_is_stopped_holds_its_last_words(demo: Demo) -> None:
+def test_the_answer_contains_output_printed_during_the_stop(demo: Demo) -> None:
     client = demo("""
         import sys, time
         from quickie import task
@@ -387,7 +385,7 @@ def test_a_timeout_while_the_project_is_still_being_loaded(demo: Demo) -> None:
     gone(read_pid(demo.root / "leader.pid"))
 
 
-# What a task leaves behind on purpose
+# Processes that a task leaves running on purpose
 
 LEAVE = """
     import subprocess, sys
@@ -408,7 +406,7 @@ CHILD = """
     Path("child.pid").write_text(f"{os.getpid()}\\n")
     number = 0
     while True:
-        print("x" * 1000, flush=True)  # whoever read this has gone, which must not matter
+        print("x" * 1000, flush=True)  # must not fail although the reader has gone
         number += 1
         Path("new").write_text(str(number))
         Path("new").rename("count")
@@ -426,13 +424,13 @@ def test_a_child_that_holds_the_pipes_does_not_hold_up_the_answer_and_lives(demo
         assert [entry["pid"] for entry in answer["left_running"]] == [child]
         assert sys.executable in answer["left_running"][0]["command"]
         count = int((demo.root / "count").read_text())
-        # More than the pipe would hold, so that a child whose output nobody takes would stand still.
-        until(lambda: int((demo.root / "count").read_text()) > count + 200, what="the child to work on")
+        # More than the pipe holds, so that a child would block if nobody read its output.
+        until(lambda: int((demo.root / "count").read_text()) > count + 200, what="the child to go on")
     finally:
         end([child])
 
 
-def test_what_was_left_outlives_the_server(serve: Serve, project: Callable[..., Path]) -> None:
+def test_a_process_left_running_outlives_the_server(serve: Serve, project: Callable[..., Path]) -> None:
     root = project("""
         import os, subprocess
         from pathlib import Path
@@ -456,7 +454,7 @@ def test_what_was_left_outlives_the_server(serve: Serve, project: Callable[..., 
 
 
 @pytest.mark.parametrize("leave", [Client.hang_up, lambda client: client.process.kill()], ids=["left", "killed"])
-def test_what_was_left_may_go_on_writing_once_the_server_is_gone(
+def test_a_process_left_running_may_write_after_the_server_has_ended(
     serve: Serve, project: Callable[..., Path], leave: Callable[[Client], None]
 ) -> None:
     root = project("""
@@ -484,7 +482,7 @@ def test_what_was_left_may_go_on_writing_once_the_server_is_gone(
         end([child])
 
 
-def test_a_task_that_stops_whoever_watches_it_is_stopped_all_the_same(demo: Demo) -> None:
+def test_a_task_that_suspends_its_supervisor_is_stopped(demo: Demo) -> None:
     client = demo("""
         import os, signal, time
         from pathlib import Path
@@ -502,7 +500,7 @@ def test_a_task_that_stops_whoever_watches_it_is_stopped_all_the_same(demo: Demo
     assert client.run("freeze", timeout=2).is_error
 
 
-def test_nothing_is_said_of_children_that_have_ended(demo: Demo) -> None:
+def test_children_that_have_ended_are_not_reported(demo: Demo) -> None:
     client = demo("""
         import subprocess
         from quickie import task
@@ -539,7 +537,7 @@ def test_cancelling_at_every_moment(demo: Demo) -> None:
     gone(*(read_pid(file) for file in demo.root.glob("*.pid")))
 
 
-def test_cancelling_twice_what_is_over_and_what_never_was(demo: Demo) -> None:
+def test_cancelling_twice_after_the_end_and_without_a_call(demo: Demo) -> None:
     client = demo(FAMILY)
     call = client.start("list_tasks")
     call.wait()
@@ -554,7 +552,7 @@ def test_cancelling_twice_what_is_over_and_what_never_was(demo: Demo) -> None:
     assert not run.answered
 
 
-def test_cancelling_one_of_two_runs_spares_the_other(demo: Demo) -> None:
+def test_cancelling_one_of_two_runs_does_not_affect_the_other(demo: Demo) -> None:
     client = demo("""
         import os, time
         from pathlib import Path
@@ -595,7 +593,7 @@ DEPLOY = """
 """
 
 
-def test_a_run_that_is_cancelled_before_it_begins_never_does(serve: Serve, project: Callable[..., Path]) -> None:
+def test_a_run_cancelled_before_it_begins_never_begins(serve: Serve, project: Callable[..., Path]) -> None:
     root = project(DEPLOY)
     client = serve(root, "--no-warm")
     for pause in (0, 0, 0.01, 0.02):
@@ -607,8 +605,8 @@ def test_a_run_that_is_cancelled_before_it_begins_never_does(serve: Serve, proje
     assert not (root / "deployed").exists()
 
 
-def test_a_run_that_was_not_reached_in_time_did_nothing(serve: Serve, project: Callable[..., Path]) -> None:
-    """Whatever the moment: either the task has not begun, or the answer does not say so."""
+def test_a_run_that_timed_out_before_it_began_did_nothing(serve: Serve, project: Callable[..., Path]) -> None:
+    """If the answer says that the task has not begun, it has not."""
     root = project(DEPLOY)
     client = serve(root, "--no-warm")
     for hundredths in range(1, 30, 4):
@@ -619,7 +617,7 @@ def test_a_run_that_was_not_reached_in_time_did_nothing(serve: Serve, project: C
         (root / "deployed").unlink(missing_ok=True)
 
 
-def test_a_run_whose_server_ends_before_it_begins_never_does(serve: Serve, project: Callable[..., Path]) -> None:
+def test_a_run_whose_server_ends_before_it_begins_never_begins(serve: Serve, project: Callable[..., Path]) -> None:
     root = project(DEPLOY)
     client = serve(root, "--no-warm")
     client.start("run_task", task_name="deploy")
@@ -632,17 +630,17 @@ def test_a_run_whose_server_ends_before_it_begins_never_does(serve: Serve, proje
 
 
 @pytest.mark.parametrize("leave", WAYS, ids=lambda way: way.__name__)
-def test_an_interpreter_that_never_gets_ready_is_bounded_too(
+def test_an_interpreter_that_never_gets_ready_is_killed(
     serve: Serve, project: Callable[..., Path], leave: Callable[[Client], None]
 ) -> None:
     root = project(DEPLOY)
     make_venv(root / ".venv", quickie="1.0.0")
     (root / ".venv" / "bin" / "python").unlink()
     make_script(root / ".venv" / "bin" / "python", "#!/bin/sh", f"echo $$ > {root}/pid", "exec sleep 600")
-    client = serve(root, "--describe-timeout", "0.5", "--no-warm")  # a spare would write its pid, too
+    client = serve(root, "--describe-timeout", "0.5", "--no-warm")  # a warm guest would write its pid, too
     began = time.monotonic()
     assert "was not reached" in client.run("deploy", timeout=0.5).refusal
-    assert time.monotonic() - began < 10, "the interpreter was waited for"
+    assert time.monotonic() - began < 10, "the answer waited for the interpreter"
     gone(read_pid(root / "pid"))
     (root / "pid").unlink()
     client.start("run_task", task_name="deploy")
@@ -652,7 +650,7 @@ def test_an_interpreter_that_never_gets_ready_is_bounded_too(
     gone(pid)
 
 
-def test_an_interpreter_that_does_not_start_is_told_as_such(serve: Serve, project: Callable[..., Path]) -> None:
+def test_an_interpreter_that_does_not_start_is_reported(serve: Serve, project: Callable[..., Path]) -> None:
     root = project(DEPLOY)
     make_venv(root / ".venv", quickie="1.0.0")
     (root / ".venv" / "bin" / "python").unlink()
@@ -662,7 +660,7 @@ def test_an_interpreter_that_does_not_start_is_told_as_such(serve: Serve, projec
     assert "libpython is missing" in refusal
 
 
-# What is kept of it
+# Kept output
 
 
 def test_a_cancelled_run_leaves_no_file_and_a_timeout_names_it(demo: Demo) -> None:
@@ -691,8 +689,8 @@ def test_a_cancelled_run_leaves_no_file_and_a_timeout_names_it(demo: Demo) -> No
         assert str(kept) in refusal
 
 
-def test_half_a_hang_up_is_one(tmp_path: Path, project: Callable[..., Path]) -> None:
-    """What Node gives its children for a stdin is a socket, and it closes one direction of it."""
+def test_half_a_hang_up_ends_the_server(tmp_path: Path, project: Callable[..., Path]) -> None:
+    """Node gives its children a socket as stdin, and closes only one direction of it."""
     root = project("""
         from quickie import task
 

@@ -1,4 +1,4 @@
-"""Talks to a real guest without the server: a process of a project's interpreter that describes or runs."""
+"""Starts a real guest without the server and describes a project or runs a task with it."""
 
 import json
 import socket
@@ -20,12 +20,12 @@ _MAIN = Path(catalog.__file__).parents[1] / "guest" / "__main__.py"
 
 
 def tasks_of(root: Path) -> Path:
-    """Where the project's tasks lie."""
+    """Return the path of the project's tasks module."""
     return root / "_qk" if (root / "_qk").is_dir() else root / "_qk.py"
 
 
 def describe(root: Path, python: Path | str = sys.executable, **environ: str) -> dict[str, Any]:
-    """Return a guest's report of the project at `root`."""
+    """Return a guest's report on the project at `root`."""
     with tempfile.TemporaryDirectory() as directory:
         result = Path(directory, "result")
         done, _, _ = _ask(
@@ -39,7 +39,7 @@ def describe(root: Path, python: Path | str = sys.executable, **environ: str) ->
 
 
 def listed(root: Path, python: Path | str = sys.executable, **environ: str) -> dict[str, dict[str, Any]]:
-    """Return what an agent is told of the project's tasks, by name."""
+    """Return the project's tasks as `list_tasks` answers them, by name."""
     report = describe(root, python, **environ)
     assert "error" not in report, report["error"]
     entry = listing.entry("app", catalog.parse(report, root))
@@ -48,21 +48,21 @@ def listed(root: Path, python: Path | str = sys.executable, **environ: str) -> d
 
 @dataclass(frozen=True)
 class Ran:
-    """How a task ended, and what the guest said before it began."""
+    """How a task ended, and the event that the guest sent before it began."""
 
     exit_code: int
     stdout: str
     stderr: str
     event: Mapping[str, Any]
-    """What was in the way, if anything was."""
+    """Why the task could not run; empty if it did."""
     began: bool
 
 
 def run(root: Path, name: str, *args: str, python: Path | str = sys.executable, **environ: str) -> Ran:
     """Run one task of the project at `root`."""
     request = {"do": "run", "tasks": str(tasks_of(root)), "task": name, "args": list(args)}
-    done, said, began = _ask(request, root, python, environ)
-    event = json.loads(said or b"{}")
+    done, answer, began = _ask(request, root, python, environ)
+    event = json.loads(answer or b"{}")
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode(), event, began)
 
 
@@ -85,7 +85,7 @@ def _ask(
             )
         control.sendall(json.dumps({**request, "environ": {}}).encode() + b"\n")
         stdout, stderr = process.communicate(timeout=60)
-        said = b"".join(iter(lambda: control.recv(1 << 16), b""))
+        answer = b"".join(iter(lambda: control.recv(1 << 16), b""))
         lines = b"".join(iter(lambda: supervision.recv(1 << 16), b"")).decode().splitlines()
     [exited] = [line.split()[1] for line in lines if line.startswith("exit ")]
-    return subprocess.CompletedProcess([], int(exited), stdout, stderr), said, "began" in lines
+    return subprocess.CompletedProcess([], int(exited), stdout, stderr), answer, "began" in lines

@@ -1,7 +1,7 @@
-"""Reads what a model sends to a tool: strict about meaning, lenient about form.
+"""Parses the arguments of a tool call: strict about meaning, lenient about form.
 
 Models send null or "" for what they leave out, numbers as text, and lists
-written as a string. All of that is understood; anything else is a tool error.
+written as a string. All of that is accepted; anything else is a tool error.
 """
 
 import json
@@ -13,21 +13,21 @@ from typing import Any
 from qk_mcp.errors import InvalidInput
 from qk_mcp.text import nearest
 
-__all__ = ["check_names", "seconds", "text", "words"]
+__all__ = ["check_names", "parse_seconds", "parse_text", "parse_words"]
 
 
-def check_names(given: Mapping[str, Any], known: Collection[str]) -> None:
-    """Refuse a parameter that the tool does not have."""
-    for name in given:
+def check_names(arguments: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise `InvalidInput` for a parameter that the tool does not have."""
+    for name in arguments:
         if name not in known:
             near = nearest(name, known)
             raise InvalidInput(name, f"there is no such parameter; did you mean {near[0]!r}?" if near else
                                "there is no such parameter; the tool takes " + ", ".join(known))  # fmt: skip
 
 
-def text(given: Mapping[str, Any], name: str) -> str | None:
-    """Return a parameter that is a text; None when it is left out, null or empty."""
-    value = given.get(name)
+def parse_text(arguments: Mapping[str, Any], name: str) -> str | None:
+    """Return a string; None if it is missing, null or empty."""
+    value = arguments.get(name)
     if value is None or value == "":
         return None
     if not isinstance(value, str):
@@ -35,9 +35,9 @@ def text(given: Mapping[str, Any], name: str) -> str | None:
     return value
 
 
-def seconds(given: Mapping[str, Any], name: str, default: float) -> float:
+def parse_seconds(arguments: Mapping[str, Any], name: str, default: float) -> float:
     """Return a positive, finite number of seconds."""
-    value = given.get(name)
+    value = arguments.get(name)
     if value is None or value == "":
         return default
     try:
@@ -51,9 +51,9 @@ def seconds(given: Mapping[str, Any], name: str, default: float) -> float:
     return number
 
 
-def words(given: Mapping[str, Any], name: str) -> list[str]:
-    """Return command-line words: a list, a JSON list in a string, or a string split as a shell splits it."""
-    value = given.get(name)
+def parse_words(arguments: Mapping[str, Any], name: str) -> list[str]:
+    """Return command-line words, from a list, a JSON list in a string, or a string split as a shell splits it."""
+    value = arguments.get(name)
     if value is None or value == "":
         return []
     if isinstance(value, str):
@@ -66,12 +66,12 @@ def words(given: Mapping[str, Any], name: str) -> list[str]:
 def _split(name: str, value: str) -> list[Any]:
     if value.lstrip().startswith("["):
         try:
-            listed = json.loads(value)
+            items = json.loads(value)
         except ValueError:
-            pass  # a word may well begin with a bracket
+            pass  # a word can begin with a bracket
         else:
-            if isinstance(listed, list):
-                return listed
+            if isinstance(items, list):
+                return items
     try:
         return shlex.split(value)
     except ValueError as error:
@@ -84,7 +84,7 @@ def _word(name: str, position: int, item: Any) -> str:
     if not isinstance(item, str):
         raise InvalidInput(name, f"item {position} must be a string, not {_kind(item)}")
     if "\0" in item:
-        raise InvalidInput(name, f"item {position} holds a NUL character, which no command line can carry")
+        raise InvalidInput(name, f"item {position} contains a NUL character, which no command line can carry")
     return item
 
 

@@ -1,8 +1,7 @@
-"""What a client sends, before it is parsed: one kind of mistake in it is mended.
+"""Reads the client's messages and replaces lone surrogates in them.
 
-JSON can write half a character (a lone surrogate, as a program leaves one that
-cuts an emoji in two), and JavaScript does; text in UTF-8 cannot hold it. The MCP
-SDK drops a request with one, and nobody would ever answer it.
+A JSON escape can be half a character: JavaScript writes a lone surrogate when a program cuts an emoji in two. UTF-8
+cannot encode it, and the MCP SDK drops a request that contains one without an answer.
 """
 
 import io
@@ -10,7 +9,7 @@ import os
 import re
 import sys
 
-__all__ = ["mend_stdin"]
+__all__ = ["replace_stdin"]
 
 _CHUNK = 1 << 16
 _BOM = b"\xef\xbb\xbf"
@@ -18,17 +17,17 @@ _ESCAPE = re.compile(
     rb"\\(?: u[dD][89abAB][0-9a-fA-F]{2} \\u[dD][c-fC-F][0-9a-fA-F]{2} | (u[dD][89a-fA-F][0-9a-fA-F]{2}) | . )",
     re.VERBOSE | re.DOTALL,
 )
-"""An escape of JSON: a whole pair, half of one (the group), or any other."""
+"""A JSON escape: a surrogate pair, a lone surrogate (the group), or any other."""
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _REPLACEMENT = rb"\ufffd"
 
 
-def mend_stdin() -> None:
-    """Have `sys.stdin` read what the client sends, line by line, with U+FFFD in place of every lone surrogate."""
+def replace_stdin() -> None:
+    """Replace `sys.stdin` by a reader of whole lines with U+FFFD in place of every lone surrogate."""
     sys.stdin = io.TextIOWrapper(io.BufferedReader(_Lines(0), _CHUNK), encoding="utf-8")
 
 
-def _mended(line: bytes) -> bytes:
+def _without_surrogates(line: bytes) -> bytes:
     line = line.removeprefix(_BOM)
     if not _HALF.search(line):
         return line
@@ -36,7 +35,7 @@ def _mended(line: bytes) -> bytes:
 
 
 class _Lines(io.RawIOBase):
-    """Reads a descriptor; what it yields ends with a line."""
+    """Reads whole lines from a descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -54,7 +53,7 @@ class _Lines(io.RawIOBase):
             *lines, rest = data.split(b"\n") if data else (b"", b"")
             for line in lines:
                 self._line += line
-                self._ready += _mended(bytes(self._line)) + (b"\n" if data else b"")
+                self._ready += _without_surrogates(bytes(self._line)) + (b"\n" if data else b"")
                 self._line.clear()
             self._line += rest
         count = min(len(target), len(self._ready))

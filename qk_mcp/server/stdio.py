@@ -1,7 +1,7 @@
-"""Runs the server on standard input and output: descriptors, signals, and an end that always comes.
+"""Runs the server on standard input and output: descriptors, signals, and the exit.
 
-The process may end at any moment, by `os._exit` or by SIGKILL: the supervisor
-of each guest notices and ends its tree.
+The process may exit at any moment, by `os._exit` or SIGKILL: the supervisor of each guest notices and kills its
+process tree.
 """
 
 import asyncio
@@ -18,44 +18,45 @@ from typing import TYPE_CHECKING, NoReturn
 
 from qk_mcp.host.launch import kill_starting_guests
 from qk_mcp.projects.registry import HERE, Registry
-from qk_mcp.server.stdin import mend_stdin
-from qk_mcp.tasks.prefetch import HeadStart, forget_all, forget_old
+from qk_mcp.server.stdin import replace_stdin
+from qk_mcp.tasks.prefetch import Prefetch
+from qk_mcp.tasks.report import remove_all_reports, remove_stale_reports
 
 if TYPE_CHECKING:
     from qk_mcp.server.server import TaskServer
 
-__all__ = ["serve"]
+__all__ = ["serve_stdio"]
 
 log = logging.getLogger(__name__)
 
-_EARLY = 8
-"""How many projects are described before a client asks; one that merely lies here is not run unasked."""
+_PREFETCHED = 8
+"""Projects described before a client asks. The code of one found in the current directory does not run unasked."""
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_CALL = 1.9
-"""Seconds after which the process ends, whatever it waits for; clients wait about two."""
+"""Seconds after which the process exits, whatever it waits for; clients wait about two."""
 
 
-def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm: bool) -> NoReturn:
-    """Serve MCP on stdin and stdout until the client closes them or a signal comes; leaves the process.
+def serve_stdio(registry: Registry, *, max_output: int, describe_timeout: float, warm: bool) -> NoReturn:
+    """Serve MCP on stdin and stdout until the client closes them or a signal arrives, then exit the process.
 
-    `max_output` counts characters of each stream in an answer, `describe_timeout`
-    seconds; `warm` allows warm guests. What libraries print while they are imported goes to stderr.
+    `max_output` counts characters of each stream in an answer, `describe_timeout` seconds; `warm` allows warm
+    guests. What libraries print while they are imported goes to stderr.
     """
-    gc.disable()  # a tenth of the start
+    gc.disable()  # saves a tenth of the start
     for number in _STOPPING:
-        signal.signal(number, lambda number, _: _leave(128 + number))
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whoever started it may have had signals blocked
+        signal.signal(number, lambda number, _: _exit(128 + number))
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the client may have blocked signals
     wire = os.dup(1)
     os.dup2(2, 1)
-    warnings.simplefilter("ignore")  # a library's deprecations say nothing to a user
+    warnings.simplefilter("ignore")  # users cannot act on a library's deprecations
     environ = dict(os.environ)
-    _settle_libraries()
-    declared = [project for project in registry.projects if project.origin != HERE][:_EARLY]
-    early = HeadStart(declared, environ)
+    _isolate_libraries()
+    declared = [project for project in registry.projects if project.origin != HERE][:_PREFETCHED]
+    prefetch = Prefetch(declared, environ)
     import anyio
     from pydantic import BaseModel
 
-    BaseModel.model_config["defer_build"] = True  # a seventh of the start: most models of the protocol are never used
+    BaseModel.model_config["defer_build"] = True  # saves a seventh: most models are never used
     from qk_mcp.host.warm_pool import POOL_SIZE
     from qk_mcp.runs.output_files import outputs_directory
     from qk_mcp.server.server import Settings, TaskServer
@@ -67,9 +68,9 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
         describe_timeout=describe_timeout,
         warm_guests=POOL_SIZE if warm else 0,
     )
-    server = TaskServer(registry, settings, early)
+    server = TaskServer(registry, settings, prefetch)
     app = server.app()
-    mend_stdin()
+    replace_stdin()
     sys.stdout.flush()
     os.dup2(wire, 1)
     os.close(wire)
@@ -81,22 +82,22 @@ def serve(registry: Registry, *, max_output: int, describe_timeout: float, warm:
         _watch_for_hangup()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.prepare, declared)
-            tasks.start_soon(anyio.to_thread.run_sync, forget_old)
+            tasks.start_soon(anyio.to_thread.run_sync, remove_stale_reports)
             await app.run_async(transport="stdio", show_banner=False)
             tasks.cancel_scope.cancel()
 
     try:
         anyio.run(run)
     except* BrokenPipeError:
-        _leave(0)  # the client is gone
+        _exit(0)  # the client is gone
     except* Exception:
         log.exception("the server failed; this is a defect of qk-mcp")
-        _leave(1)
-    _leave(0)
+        _exit(1)
+    _exit(0)
 
 
-def _settle_libraries() -> None:
-    """Have FastMCP take no settings but ours: neither from a project's .env, nor from variables meant for others."""
+def _isolate_libraries() -> None:
+    """Keep FastMCP from reading settings: a project's .env and FASTMCP variables are meant for others."""
     for name in [name for name in os.environ if name.upper().startswith("FASTMCP_")]:
         del os.environ[name]
     os.environ["FASTMCP_ENV_FILE"] = os.devnull
@@ -105,24 +106,24 @@ def _settle_libraries() -> None:
 
     try:
         user_data_dir()
-    except RuntimeError:  # there is no home, for which FastMCP asks as it is imported; it keeps nothing there
+    except RuntimeError:  # no home directory; FastMCP asks for one when imported and keeps nothing there
         os.environ["XDG_DATA_HOME"] = os.devnull
 
 
 def _handle_signals(server: "TaskServer") -> None:
-    """End by the first signal with every tree stopped, by a second one at once."""
+    """Stop every process tree and exit on the first signal; exit at once on the second."""
     loop = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
 
     async def stop(code: int) -> None:
         await server.stop()
-        _leave(code)
+        _exit(code)
 
     def on_signal(number: int) -> None:
         code = 128 + number
         if stopping:
-            _leave(code)
-        _leave_in(_LAST_CALL, code)
+            _exit(code)
+        _exit_in(_LAST_CALL, code)
         stopping.add(loop.create_task(stop(code)))
 
     for number in _STOPPING:
@@ -130,28 +131,28 @@ def _handle_signals(server: "TaskServer") -> None:
 
 
 def _watch_for_hangup() -> None:
-    """See that the process ends when the client is gone, even while it waits for that client to read."""
+    """Exit when the client is gone, even while a write waits for it to read."""
     stdin = os.dup(0)
 
     def watch() -> None:
         poll = select.poll()
-        poll.register(stdin, getattr(select, "POLLRDHUP", 0))  # a whole hang-up is always told, half of one on Linux
+        poll.register(stdin, getattr(select, "POLLRDHUP", 0))  # a full hang-up is always reported
         poll.poll()
-        _leave_in(_LAST_CALL, 0)
+        _exit_in(_LAST_CALL, 0)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _leave_in(seconds: float, code: int) -> None:
-    def leave() -> None:
+def _exit_in(seconds: float, code: int) -> None:
+    def exit_late() -> None:
         time.sleep(seconds)
-        _leave(code)
+        _exit(code)
 
-    threading.Thread(target=leave, daemon=True).start()
+    threading.Thread(target=exit_late, daemon=True).start()
 
 
-def _leave(code: int) -> NoReturn:
-    """End without waiting for the thread that reads stdin, nor for half a second of tidying up."""
-    forget_all()
+def _exit(code: int) -> NoReturn:
+    """Exit without waiting for the thread that reads stdin or for half a second of interpreter shutdown."""
+    remove_all_reports()
     kill_starting_guests()
     os._exit(code)

@@ -1,7 +1,7 @@
-"""What introspection yields: a project's tasks, checked and bounded.
+"""A project's tasks, parsed from a guest's report.
 
-A report comes from a foreign process: nothing in it is trusted to have the right
-type, a decent length, or to be free of characters that a reader does not see.
+The report comes from a foreign process. Its values may have any type and length, and its texts may contain characters
+that a reader does not see; parsing checks, bounds and cleans them.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any
 
 from qk_mcp.text import one_line, printable
 
-__all__ = ["HELP_LENGTH", "Argument", "Catalog", "Task", "parse"]
+__all__ = ["HELP_LENGTH", "Argument", "Catalog", "Task", "parse_report"]
 
 TASKS = 10_000
 """Tasks of one project."""
@@ -29,15 +29,15 @@ HELP_LENGTH = 10_000
 VALUE_LENGTH = 2_000
 """Characters of a text in a default or a choice."""
 SHORT_HELP_LENGTH = 300
-"""Characters of a short help; quickie itself ends it after 50."""
+"""Characters of a short help; quickie itself cuts it after 50."""
 ERROR_LENGTH = 1_000
-"""Characters of what is wrong with a task or a namespace."""
+"""Characters of an error of a task or a namespace."""
 _DEPTH = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a task, as argparse takes it."""
+    """One argument of a task, with the attributes of an argparse action."""
 
     flags: tuple[str, ...]
     dest: str
@@ -51,7 +51,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task, by its principal name."""
+    """One task, under its main name."""
 
     name: str
     aliases: tuple[str, ...]
@@ -62,7 +62,7 @@ class Task:
     """`file:line`, relative to the project's root."""
     args: tuple[Argument, ...]
     error: str = ""
-    """Why something of it could not be told; empty when all is."""
+    """Why the description is incomplete; empty if it is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +72,15 @@ class Catalog:
     root: Path
     tasks: tuple[Task, ...]
     problems: tuple[str, ...]
-    """What of the module could not be turned into tasks, and why."""
+    """The parts of the module that could not be turned into tasks, and why."""
     python: str
     quickie: str
     uncacheable: str
-    """What the module uses that no file tells of, so that it is described for every listing; else empty."""
+    """What the module uses that files do not show, so that each listing describes it again; empty if nothing."""
 
 
-def parse(report: Mapping[str, Any], root: Path) -> Catalog:
-    """Return what a guest reported of the project at `root`, cleaned and within the bounds of this module."""
+def parse_report(report: Mapping[str, Any], root: Path) -> Catalog:
+    """Return the catalogue in a guest's report on the project at `root`, cleaned and within this module's bounds."""
     tasks = _mappings(report.get("tasks"))
     problems = [_problem(each, root) for each in _mappings(report.get("problems"))[:ITEMS]]
     if len(tasks) > TASKS:
@@ -100,7 +100,7 @@ def _task(report: Mapping[str, Any], root: Path) -> Task:
     failure = _mapping(report.get("error"))
     error = _failure(failure, root) if failure else ""
     if not _callable_by(name):
-        error = error or "it cannot be run by this name, which holds characters that are not shown, or is too long"
+        error = error or "it cannot be run by this name: the name is too long or contains characters that are not shown"
     return Task(
         name=printable(name, NAME_LENGTH),
         aliases=tuple(alias for alias in aliases[:NAMES] if _callable_by(alias)),
@@ -114,12 +114,12 @@ def _task(report: Mapping[str, Any], root: Path) -> Task:
 
 
 def _callable_by(name: str) -> bool:
-    """Whether an agent that is shown the name can give it back: `run_task` takes no other than the exact one."""
+    """Return whether an agent sees the exact name, which is what `run_task` needs."""
     return printable(name, NAME_LENGTH) == name
 
 
 def _argument(report: Mapping[str, Any]) -> Argument:
-    kind, about, nargs, choices = (report.get(key) for key in ("type", "help", "nargs", "choices"))
+    kind, text, nargs, choices = (report.get(key) for key in ("type", "help", "nargs", "choices"))
     return Argument(
         flags=tuple(printable(flag, NAME_LENGTH) for flag in _texts(report.get("flags"))[:ITEMS]),
         dest=printable(_text(report.get("dest")), NAME_LENGTH),
@@ -127,7 +127,7 @@ def _argument(report: Mapping[str, Any]) -> Argument:
         default=_value(report.get("default")),
         required=report.get("required") is True,
         choices=tuple(_value(each) for each in choices[:ITEMS]) if isinstance(choices, list) else None,
-        help=printable(about, HELP_LENGTH) if isinstance(about, str) else None,
+        help=printable(text, HELP_LENGTH) if isinstance(text, str) else None,
         nargs=one_line(nargs, NAME_LENGTH) if isinstance(nargs, str) else nargs if isinstance(nargs, int) else None,
     )
 
@@ -146,7 +146,7 @@ def _problem(report: Mapping[str, Any], root: Path) -> str:
 
 
 def _failure(report: Mapping[str, Any], root: Path) -> str:
-    """One line about an exception: its type and message, and the innermost place in the project's code."""
+    """Return an exception in one line: its type, its message, and the innermost place in the project's code."""
     kind, message = one_line(_text(report.get("type")), 100), one_line(_text(report.get("message")), ERROR_LENGTH)
     text = ": ".join(filter(None, (kind, message)))
     frames = _mappings(report.get("frames"))
@@ -155,7 +155,7 @@ def _failure(report: Mapping[str, Any], root: Path) -> str:
 
 
 def _value(value: Any, depth: int = 0) -> Any:
-    """A default or a choice, with every text in it made printable."""
+    """Return a default or a choice with every text in it made printable."""
     if isinstance(value, str):
         return printable(value, VALUE_LENGTH)
     if depth < _DEPTH and isinstance(value, list):

@@ -1,4 +1,4 @@
-"""A listing for agents: an entry a project, filtered, and shrunk when it would be too long."""
+"""The listing that agents read: one entry per project, filtered, and shrunk if it is too long."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,22 +10,22 @@ from qk_mcp.projects.project import Project, locate
 from qk_mcp.tasks.catalog import HELP_LENGTH, Argument, Catalog, Task
 from qk_mcp.text import shorten
 
-__all__ = ["ANSWER_LIMIT", "broken_entry", "entry", "matches", "shrink"]
+__all__ = ["ANSWER_LIMIT", "broken_entry", "matches", "project_entry", "shrink"]
 
 ANSWER_LIMIT = 200_000
 """Bytes of JSON above which entries are shrunk."""
 
 
-def entry(alias: str, catalog: Catalog, pattern: str | None = None) -> dict[str, Any]:
+def project_entry(alias: str, catalog: Catalog, pattern: str | None = None) -> dict[str, Any]:
     """Return a project's entry in a listing.
 
-    `pattern` keeps the tasks one of whose names holds it, or matches it as a glob if it has one of `*?[`; in any case.
+    `pattern` keeps the tasks that `matches` accepts.
     """
     tasks = [_task_json(task) for task in catalog.tasks if not pattern or matches(task, pattern)]
-    told: dict[str, Any] = {"project": alias, "project_root": str(catalog.root), "tasks": tasks}
+    entry: dict[str, Any] = {"project": alias, "project_root": str(catalog.root), "tasks": tasks}
     if catalog.problems:
-        told["note"] = "left out, for it could not be loaded: " + shorten("; ".join(catalog.problems), HELP_LENGTH)
-    return told
+        entry["note"] = "not listed because it failed to load: " + shorten("; ".join(catalog.problems), HELP_LENGTH)
+    return entry
 
 
 def broken_entry(project: Project, failure: QkMcpError) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def broken_entry(project: Project, failure: QkMcpError) -> dict[str, Any]:
 
 
 def _task_json(task: Task) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "name": task.name,
         "aliases": list(task.aliases),
         "short_help": task.short_help,
@@ -48,8 +48,8 @@ def _task_json(task: Task) -> dict[str, Any]:
         "args_schema": [_argument_json(argument) for argument in task.args],
     }
     if task.error:
-        told["error"] = task.error
-    return told
+        entry["error"] = task.error
+    return entry
 
 
 def _argument_json(argument: Argument) -> dict[str, Any]:
@@ -66,7 +66,10 @@ def _argument_json(argument: Argument) -> dict[str, Any]:
 
 
 def matches(task: Task, pattern: str) -> bool:
-    """Say whether a filter keeps the task; see `entry`."""
+    """Return whether a name of the task contains `pattern`, or matches it as a glob if it has one of `*?[`.
+
+    Case does not count.
+    """
     wanted = pattern.casefold()
     names = [name.casefold() for name in (task.name, *task.aliases)]
     if any(wanted in name for name in names):

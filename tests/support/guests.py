@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from qk_mcp.tasks import catalog, listing
-from qk_mcp.tasks.report import read
+from qk_mcp.tasks.report import read_report
 from tests.support.environment import BARE_PATH
 
 __all__ = ["Ran", "describe", "listed", "run", "tasks_of"]
@@ -33,7 +33,7 @@ def describe(root: Path, python: Path | str = sys.executable, **environ: str) ->
         )
         if not result.exists():
             raise AssertionError(f"no report, exit {done.returncode}\n{done.stdout!r}\n{done.stderr!r}")
-        report = read(result, "was stopped")
+        report = read_report(result, "was stopped")
         assert report is not None
         return report
 
@@ -42,7 +42,7 @@ def listed(root: Path, python: Path | str = sys.executable, **environ: str) -> d
     """Return the project's tasks as `list_tasks` answers them, by name."""
     report = describe(root, python, **environ)
     assert "error" not in report, report["error"]
-    entry = listing.entry("app", catalog.parse(report, root))
+    entry = listing.project_entry("app", catalog.parse_report(report, root))
     return {task["name"]: task for task in entry["tasks"]}
 
 

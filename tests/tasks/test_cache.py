@@ -7,7 +7,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 from qk_mcp.errors import ProjectBroken
 from qk_mcp.projects.project import Project
 from qk_mcp.tasks import listing
-from qk_mcp.tasks.cache import Catalogs
+from qk_mcp.tasks.cache import CatalogCache
 from qk_mcp.tasks.catalog import Catalog
 from tests.support.environment import scrubbed
 from tests.support.projects import make_project
@@ -47,8 +46,8 @@ class Described:
         self.environ = scrubbed(directory / "home")
         self.options = options
 
-    def catalogs(self) -> Catalogs:
-        return Catalogs(self.environ, **self.options)
+    def catalogs(self) -> CatalogCache:
+        return CatalogCache(self.environ, **self.options)
 
     @property
     def count(self) -> int:
@@ -260,94 +259,8 @@ def test_the_environment_counts(tmp_path: Path) -> None:
     _run(work())
 
 
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({"_qk.py": "import not_there.part\n"}, "-m pip install not_there"),
-        ({"_qk.py": "import yaml\n"} if find_spec("yaml") is None else {"_qk.py": "import cv2\n"}, "-m pip install "),
-        ({"_qk/__init__.py": "import beside\n", "beside.py": ""}, "move beside into "),
-        ({"_qk/__init__.py": "from .absent import x\n"}, "mend the project's code at the place shown"),
-        ({"_qk/other.py": ""}, "_qk/__init__.py"),
-        ({"_qk.py": "def broken(:\n    pass\n"}, "_qk.py:1: def broken(:"),
-        ({"_qk.py": "import sys\nsys.exit(3)\n"}, "sys.exit(3)"),
-        ({"_qk.py": "def outer():\n    inner()\ndef inner():\n    1 / 0\nouter()\n"}, "_qk.py:2: inner()"),
-        (
-            {"_qk.py": "try:\n    {}['key']\nexcept KeyError as e:\n    raise ValueError('x') from e\n"},
-            "caused by KeyError",
-        ),
-    ],
-)
-def test_an_error_says_what_to_mend(files: dict[str, str], expected: str, tmp_path: Path) -> None:
-    described = Described(tmp_path, files)
-    with pytest.raises(ProjectBroken) as failure:
-        _run(described.catalogs().get(described.project))
-    text = str(failure.value)
-    assert expected in text
-    assert sys.executable in text
-    assert "hint: " in text
-    assert "importlib" not in text
-
-
-def test_two_thousand_tasks_are_described_in_seconds(tmp_path: Path) -> None:
-    tasks = "".join(f"@task(args=['--option', 'word'])\ndef task_{number}(**_): 'Help.'\n" for number in range(2_000))
-    described = Described(tmp_path, f"from quickie import task\n{tasks}")
-    began = time.monotonic()
-    assert len(_run(described.catalogs().get(described.project)).tasks) == 2_000
-    assert time.monotonic() - began < 10
-
-
 def _children() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
-
-
-def test_a_module_that_does_not_end_is_stopped_with_all_it_started(tmp_path: Path) -> None:
-    source = """
-        import os, signal, subprocess, sys, time
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        subprocess.Popen(["sleep", "300"], start_new_session=True)
-        print("on my way", flush=True)
-        time.sleep(300)
-    """
-    described = Described(tmp_path, source, timeout=1.0)
-
-    async def work() -> None:
-        began = time.monotonic()
-        with pytest.raises(ProjectBroken) as failure:
-            await described.catalogs().get(described.project)
-        assert time.monotonic() - began < 4
-        assert "within 1 s" in str(failure.value)
-        assert "on my way" in str(failure.value)
-        assert not _children()
-
-    _run(work())
-
-
-def test_what_an_import_leaves_running_is_ended(tmp_path: Path) -> None:
-    source = "import subprocess\nsubprocess.Popen(['sleep', '300'], start_new_session=True)\n"
-    described = Described(tmp_path, source)
-
-    async def work() -> None:
-        await described.catalogs().get(described.project)
-        assert not _children()
-
-    _run(work())
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("os._exit(7)", "exit code 7"),
-        ("os.kill(os.getpid(), 9)", "ended by SIGKILL"),
-        ("print('x' * 1_000_000, flush=True); os._exit(0)", "exit code 0"),
-        ("sys.exit('no more')", "no more"),
-    ],
-)
-def test_a_module_that_ends_its_interpreter_is_an_error(line: str, expected: str, tmp_path: Path) -> None:
-    described = Described(tmp_path, f"import os, sys\n{line}\n")
-    with pytest.raises(ProjectBroken) as failure:
-        _run(described.catalogs().get(described.project))
-    assert expected in str(failure.value)
-    assert len(str(failure.value)) < 5_000
 
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="this system has no directory below /dev")
@@ -364,69 +277,6 @@ def test_a_project_below_dev_is_one_like_any_other() -> None:
                     assert _help(await catalogs.get(described.project)) == text
 
         _run(work())
-
-
-@pytest.mark.parametrize(
-    ("hang", "told"),
-    [
-        ("time.sleep(600)", "describing it took longer than 3 s"),
-        ("os._exit(3)", "describing it ended with exit code 3"),
-    ],
-)
-def test_a_task_that_cannot_be_described_to_the_end_hides_no_other(hang: str, told: str, tmp_path: Path) -> None:
-    source = f"""
-        import os, time
-        from quickie import Task, task
-
-        class Middle(Task):
-            def get_help(self):
-                {hang}
-
-        middle = Middle()
-
-        @task(aliases=["a"])
-        def after(): "After it."
-
-        @task
-        def before(): "Before it."
-    """
-    described = Described(tmp_path, {"_qk/__init__.py": source}, timeout=3.0)
-    catalog = _run(described.catalogs().get(described.project))
-    after, before, middle = catalog.tasks
-    assert (after.name, after.aliases, before.name) == ("after", ("a",), "before")
-    assert middle.error == told
-    assert not before.error or before.error.startswith("not described, for describing the task 'middle'")
-
-
-def test_a_namespace_that_never_answers_hides_no_task(tmp_path: Path) -> None:
-    source = """
-        import time
-        from quickie import namespace, task
-
-        @namespace
-        def slow():
-            time.sleep(600)
-
-        @task
-        def fine(): "Works."
-    """
-    described = Described(tmp_path, {"_qk/__init__.py": source}, timeout=3.0)
-    catalog = _run(described.catalogs().get(described.project))
-    [fine] = catalog.tasks
-    assert fine.error == "not described, for asking the namespace 'slow' for its tasks took longer than 3 s"
-    assert catalog.problems == ("slow: asking it for its tasks took longer than 3 s",)
-
-
-def test_a_default_without_end_is_bounded_as_a_whole(tmp_path: Path) -> None:
-    source = """
-        from quickie import Arg, task
-
-        @task(args=[Arg(f"--o{number}", default=[["x" * 2000] * 100] * 100) for number in range(20)])
-        def big(**given): ...
-    """
-    described = Described(tmp_path, {"_qk/__init__.py": source})
-    [task] = _run(described.catalogs().get(described.project)).tasks
-    assert len(repr(task.args)) < 20 * 40_000
 
 
 def test_a_cancelled_call_leaves_nothing_and_does_not_harm_others(tmp_path: Path) -> None:
@@ -548,8 +398,8 @@ def test_the_listing_always_equals_a_fresh_one(
             if settled:
                 await _settle()
                 await catalogs.get(described.project)
-            told = listing.entry("app", await catalogs.get(described.project))
-            fresh = listing.entry("app", await described.catalogs().get(described.project))
+            told = listing.project_entry("app", await catalogs.get(described.project))
+            fresh = listing.project_entry("app", await described.catalogs().get(described.project))
             assert told == fresh, name
 
     _run(work())

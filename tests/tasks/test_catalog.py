@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qk_mcp.tasks.catalog import HELP_LENGTH, TASKS, parse
+from qk_mcp.tasks.catalog import HELP_LENGTH, TASKS, parse_report
 from qk_mcp.text import printable
 
 _ROOT = Path("/project")
@@ -30,7 +30,7 @@ def test_a_report_becomes_a_catalogue() -> None:
         "nargs": None,
     }
     report = _task(args=[argument]) | {"python": "3.13.0", "quickie": "1.0.0", "trace": {"uncacheable": "a program"}}
-    catalog = parse(report, _ROOT)
+    catalog = parse_report(report, _ROOT)
     (task,) = catalog.tasks
     assert (task.name, task.aliases, task.location, task.error) == ("build", ("b",), "_qk/__init__.py:3", "")
     assert task.args[0].flags == ("-n", "--number")
@@ -43,9 +43,9 @@ _HOSTILE = "\x1b[31mred\x1b[0m\x1b]0;title\x07 \u202eback\u202c zero\u200bwidth 
 
 @pytest.mark.parametrize("key", ["help", "usage", "short_help"])
 def test_texts_are_cleaned_and_bounded(key: str) -> None:
-    (task,) = parse(_task(**{key: _HOSTILE}), _ROOT).tasks
+    (task,) = parse_report(_task(**{key: _HOSTILE}), _ROOT).tasks
     assert getattr(task, key) == "red back zerowidth nul \ufffd" + (" " if key != "short_help" else "")
-    (task,) = parse(_task(**{key: "x" * 10_000_000}), _ROOT).tasks
+    (task,) = parse_report(_task(**{key: "x" * 10_000_000}), _ROOT).tasks
     assert len(getattr(task, key)) <= HELP_LENGTH
 
 
@@ -59,7 +59,7 @@ def test_arguments_are_cleaned_everywhere() -> None:
         "help": _HOSTILE,
         "nargs": _HOSTILE,
     }
-    (task,) = parse(_task(args=[argument]), _ROOT).tasks
+    (task,) = parse_report(_task(args=[argument]), _ROOT).tasks
     assert _printable(repr(task.args[0]))
 
 
@@ -68,7 +68,7 @@ def _printable(text: str) -> bool:
 
 
 def test_a_name_that_cannot_be_given_back_is_no_alias_and_says_so() -> None:
-    (task,) = parse(_task(name="in\u200bvisible", aliases=["fine", "\x1b[0mcoloured", "x" * 1000]), _ROOT).tasks
+    (task,) = parse_report(_task(name="in\u200bvisible", aliases=["fine", "\x1b[0mcoloured", "x" * 1000]), _ROOT).tasks
     assert task.aliases == ("fine",)
     assert task.name == "invisible"
     assert "cannot be run by this name" in task.error
@@ -76,14 +76,14 @@ def test_a_name_that_cannot_be_given_back_is_no_alias_and_says_so() -> None:
 
 def test_a_failure_of_a_task_is_one_line_with_its_place() -> None:
     error = {"type": "ValueError", "message": "bad\nthing", "frames": [{"file": "/project/_qk/x.py", "line": 7}]}
-    (task,) = parse(_task(error=error), _ROOT).tasks
+    (task,) = parse_report(_task(error=error), _ROOT).tasks
     assert task.error == "ValueError: bad thing (_qk/x.py:7)"
-    catalog = parse({"problems": [{"name": "ci", "error": error}]}, _ROOT)
+    catalog = parse_report({"problems": [{"name": "ci", "error": error}]}, _ROOT)
     assert catalog.problems == ("ci: ValueError: bad thing (_qk/x.py:7)",)
 
 
 def test_more_tasks_than_can_be_listed_are_cut_and_said() -> None:
-    catalog = parse({"tasks": _task()["tasks"] * (TASKS + 1)}, _ROOT)
+    catalog = parse_report({"tasks": _task()["tasks"] * (TASKS + 1)}, _ROOT)
     assert len(catalog.tasks) == TASKS
     assert str(TASKS) in catalog.problems[0]
 
@@ -108,6 +108,6 @@ _REPORTS = st.recursive(
 @given(_REPORTS, st.dictionaries(st.sampled_from(_KEYS), _REPORTS))
 def test_no_report_breaks_it(nested: Any, report: dict[str, Any]) -> None:
     for tried in (report, {"tasks": [report], "problems": [report]}, {"tasks": [{"args": [report, nested]}]}):
-        catalog = parse(tried, _ROOT)
+        catalog = parse_report(tried, _ROOT)
         for task in catalog.tasks:
             assert _printable(task.name + task.help + task.usage + task.short_help + "".join(task.aliases))

@@ -9,7 +9,7 @@ import pytest
 from qk_mcp.errors import QkMcpError
 from qk_mcp.projects.project import Project
 from qk_mcp.tasks.catalog import Argument, Catalog, Task
-from qk_mcp.tasks.listing import broken_entry, entry, shrink
+from qk_mcp.tasks.listing import broken_entry, project_entry, shrink
 from tests.support.projects import make_project
 
 _ARGUMENT = Argument(("--flag",), "flag", None, False, False, None, "A flag. " + "x" * 100, 0)
@@ -24,13 +24,13 @@ def _catalog(*names: str, problems: tuple[str, ...] = ()) -> Catalog:
 
 
 def _names(pattern: str) -> list[str]:
-    return [task["name"] for task in entry("app", _catalog("build", "test:Unit", "[x]", "*"), pattern)["tasks"]]
+    return [task["name"] for task in project_entry("app", _catalog("build", "test:Unit", "[x]", "*"), pattern)["tasks"]]
 
 
 def test_an_entry_has_the_keys_of_the_contract() -> None:
-    told = entry("app", _catalog("build"))
-    assert set(told) == {"project", "project_root", "tasks"}
-    (task,) = told["tasks"]
+    listed = project_entry("app", _catalog("build"))
+    assert set(listed) == {"project", "project_root", "tasks"}
+    (task,) = listed["tasks"]
     assert list(task) == ["name", "aliases", "short_help", "help", "usage", "location", "args_schema"]
     assert list(task["args_schema"][0]) == [
         "flags", "dest", "type", "default", "required", "choices", "help", "nargs"
@@ -57,15 +57,15 @@ def test_the_filter(pattern: str, expected: list[str]) -> None:
 
 
 def test_what_could_not_be_loaded_is_noted() -> None:
-    note = entry("app", _catalog("build", problems=("ci: ImportError: no", "x: y")))["note"]
+    note = project_entry("app", _catalog("build", problems=("ci: ImportError: no", "x: y")))["note"]
     assert "ci: ImportError: no; x: y" in note
 
 
 def test_a_broken_project_has_its_root_if_it_has_one(tmp_path: Path) -> None:
     root = make_project(tmp_path / "app", "")
     failure = QkMcpError("it is broken", hint="mend it")
-    told = broken_entry(Project(alias="app", path=root), failure)
-    assert told == {"project": "app", "project_root": str(root), "tasks": [], "error": str(failure)}
+    listed = broken_entry(Project(alias="app", path=root), failure)
+    assert listed == {"project": "app", "project_root": str(root), "tasks": [], "error": str(failure)}
     assert broken_entry(Project(alias="app", path=tmp_path / "none"), failure)["project_root"] is None
 
 
@@ -74,18 +74,18 @@ def _size(entries: list[dict[str, Any]]) -> int:
 
 
 def test_what_fits_is_not_touched() -> None:
-    entries = [entry("app", _catalog("build"))]
+    entries = [project_entry("app", _catalog("build"))]
     assert shrink(entries) == entries
 
 
 def test_a_long_answer_shrinks_step_by_step_and_keeps_every_key() -> None:
-    full = entry("app", _catalog(*(f"task-{number}" for number in range(100))))
+    full = project_entry("app", _catalog(*(f"task-{number}" for number in range(100))))
     seen = []
     for limit in range(_size([full]), 0, -1_000):
-        (told,) = shrink([full], limit)
-        task = told["tasks"][0]
+        (listed,) = shrink([full], limit)
+        task = listed["tasks"][0]
         assert list(task) == list(full["tasks"][0])
-        assert [each["name"] for each in told["tasks"]] == [each["name"] for each in full["tasks"]]
+        assert [each["name"] for each in listed["tasks"]] == [each["name"] for each in full["tasks"]]
         assert (task["aliases"], task["short_help"]) == (["task-0-alias"], "Short.")
         state = (
             task["help"] is None,
@@ -96,23 +96,23 @@ def test_a_long_answer_shrinks_step_by_step_and_keeps_every_key() -> None:
             assert task["args_schema"][0] == {**full["tasks"][0]["args_schema"][0], "help": None}
         if state not in seen:
             seen.append(state)
-        assert ("note" in told) == any(state)
-        assert not any(state) or "`filter`" in told["note"]
+        assert ("note" in listed) == any(state)
+        assert not any(state) or "`filter`" in listed["note"]
     assert seen == [(False, False, False), (True, False, False), (True, True, False), (True, True, True)]
 
 
 def test_the_largest_entry_shrinks_first() -> None:
-    small = entry("small", _catalog("build"))
-    large = entry("large", _catalog(*(f"task-{number}" for number in range(200)), problems=("x: y",)))
-    told = shrink([small, large, small], _size([small, large, small]) - 1)
-    assert told[0] == told[2] == small
-    assert told[1]["tasks"][0]["help"] is None
-    assert told[1]["note"].startswith(large["note"])
+    small = project_entry("small", _catalog("build"))
+    large = project_entry("large", _catalog(*(f"task-{number}" for number in range(200)), problems=("x: y",)))
+    listed = shrink([small, large, small], _size([small, large, small]) - 1)
+    assert listed[0] == listed[2] == small
+    assert listed[1]["tasks"][0]["help"] is None
+    assert listed[1]["note"].startswith(large["note"])
     assert large["tasks"][0]["help"] is not None
 
 
 def test_two_thousand_tasks_fit() -> None:
     catalog = _catalog(*(f"namespace:of:task-{number}" for number in range(2_000)))
-    (told,) = shrink([entry("app", catalog)])
-    assert len(told["tasks"]) == 2_000
-    assert _size([told]) < 500_000
+    (listed,) = shrink([project_entry("app", catalog)])
+    assert len(listed["tasks"]) == 2_000
+    assert _size([listed]) < 500_000

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from qk_mcp.cli.ui.tables import Sheet
     from qk_mcp.projects.project import Project
     from qk_mcp.projects.registry import Registry
-    from qk_mcp.tasks.cache import Catalogs
+    from qk_mcp.tasks.cache import CatalogCache
 
 __all__ = ["inspect"]
 
@@ -106,7 +106,7 @@ def _view(registry: "Registry", name: str | None, task: str | None, pattern: str
     return _View(projects, default, task, pattern, others)
 
 
-async def _look(view: _View, catalogs: "Catalogs", *, quiet: bool = False) -> "list[Inspected]":
+async def _look(view: _View, catalogs: "CatalogCache", *, quiet: bool = False) -> "list[Inspected]":
     from qk_mcp.cli.inspect import gather as inspecting
 
     inspections = await inspecting.gather(view.projects, catalogs, quiet=quiet)
@@ -116,9 +116,9 @@ async def _look(view: _View, catalogs: "Catalogs", *, quiet: bool = False) -> "l
 
 
 async def _print(view: _View, seconds: float, *, as_json: bool) -> int:
-    from qk_mcp.tasks.cache import Catalogs
+    from qk_mcp.tasks.cache import CatalogCache
 
-    inspections = await _look(view, Catalogs(os.environ, timeout=seconds))
+    inspections = await _look(view, CatalogCache(os.environ, timeout=seconds))
     if as_json:
         from qk_mcp.cli.inspect.gather import written
 
@@ -135,9 +135,9 @@ async def _watch(view: _View, seconds: float) -> NoReturn:
     import anyio
 
     from qk_mcp.cli.ui.tables import Sheet
-    from qk_mcp.tasks.cache import Catalogs
+    from qk_mcp.tasks.cache import CatalogCache
 
-    catalogs, shown = Catalogs(os.environ, timeout=seconds), ""
+    catalogs, shown = CatalogCache(os.environ, timeout=seconds), ""
     try:
         while True:
             began, pause = time.monotonic(), _PAUSE

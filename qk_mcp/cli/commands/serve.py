@@ -52,6 +52,6 @@ def serve(
     if sys.stdin is not None and sys.stdin.isatty():
         print("qk-mcp waits for an MCP client on stdin; press Ctrl+C to leave", file=sys.stderr)
 
-    from qk_mcp.server import stdio
+    from qk_mcp.server.stdio import serve_stdio
 
-    stdio.serve(registry, max_output=max_output, describe_timeout=describe_timeout, warm=warm)
+    serve_stdio(registry, max_output=max_output, describe_timeout=describe_timeout, warm=warm)

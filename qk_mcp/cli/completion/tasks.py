@@ -102,10 +102,10 @@ def _described(project: Project, environ: Mapping[str, str], remembered: Mapping
     """Return the project's tasks and what they depend on; while it is broken, the tasks that it had."""
     import asyncio
 
-    from qk_mcp.tasks.cache import Catalogs
+    from qk_mcp.tasks.cache import CatalogCache
 
     async def describe() -> dict[str, Any]:
-        catalogs = Catalogs(environ)
+        catalogs = CatalogCache(environ)
         try:
             catalog = await catalogs.get(project)
             tasks = [asdict(replace(task, help="", usage="")) for task in catalog.tasks]

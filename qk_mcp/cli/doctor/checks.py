@@ -149,11 +149,11 @@ def check_project(project: Project, environ: Mapping[str, str], seconds: float) 
     import asyncio
 
     from qk_mcp.host import guest as launcher
-    from qk_mcp.tasks.cache import Catalogs
+    from qk_mcp.tasks.cache import CatalogCache
     from qk_mcp.tasks.catalog import Catalog
 
     async def describe() -> Catalog:
-        catalogs = Catalogs(environ, timeout=seconds)
+        catalogs = CatalogCache(environ, timeout=seconds)
         try:
             return await catalogs.get(project)
         finally:

@@ -14,7 +14,7 @@ from qk_mcp.interpreters import search as interpreter
 from qk_mcp.interpreters.search import Interpreter
 from qk_mcp.projects.project import Project, locate
 from qk_mcp.tasks import listing
-from qk_mcp.tasks.cache import Catalogs
+from qk_mcp.tasks.cache import CatalogCache
 from qk_mcp.tasks.catalog import Catalog
 from qk_mcp.text import nearest
 
@@ -35,7 +35,7 @@ class Inspected:
     failure: QkMcpError | None = None
 
 
-async def gather(projects: Sequence[Project], catalogs: Catalogs, *, quiet: bool = False) -> list[Inspected]:
+async def gather(projects: Sequence[Project], catalogs: CatalogCache, *, quiet: bool = False) -> list[Inspected]:
     """Inspect the projects, a few at a time; unless `quiet`, a terminal on stderr shows what is waited for."""
     inspections: dict[str, Inspected] = {}
     free = anyio.CapacityLimiter(max(2, os.cpu_count() or 1))
@@ -65,7 +65,7 @@ async def gather(projects: Sequence[Project], catalogs: Catalogs, *, quiet: bool
     return [inspections[project.alias] for project in projects]
 
 
-async def _inspect(project: Project, catalogs: Catalogs) -> Inspected:
+async def _inspect(project: Project, catalogs: CatalogCache) -> Inspected:
     inspected = Inspected(project)
     try:
         location = locate(project)
@@ -111,7 +111,7 @@ def written(inspections: Iterable[Inspected]) -> list[dict[str, Any]]:
 
 def _entry(inspected: Inspected) -> dict[str, Any]:
     if inspected.catalog is not None:
-        return listing.entry(inspected.project.alias, inspected.catalog)
+        return listing.project_entry(inspected.project.alias, inspected.catalog)
     assert inspected.failure is not None
     return listing.broken_entry(inspected.project, inspected.failure)
 

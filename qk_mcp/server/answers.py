@@ -1,0 +1,21 @@
+"""Tool results: the same JSON as text and as structured content, and errors."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fastmcp.tools import ToolResult
+from mcp_types import TextContent
+
+__all__ = ["tool_answer", "tool_error"]
+
+
+def tool_answer(structured: Mapping[str, Any], text: str | None = None) -> ToolResult:
+    """Return a successful result. `text` is the text form; by default the JSON of `structured`."""
+    text = json.dumps(structured, ensure_ascii=False) if text is None else text
+    return ToolResult([TextContent(type="text", text=text)], dict(structured))
+
+
+def tool_error(message: str) -> ToolResult:
+    """Return a failed result, which a model reads as text."""
+    return ToolResult([TextContent(type="text", text=message)], is_error=True)

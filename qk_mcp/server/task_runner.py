@@ -1,0 +1,75 @@
+"""Runs tasks for the server: how many start at once, which interpreter they get, and when a run is retried."""
+
+import asyncio
+import os
+import time
+
+import anyio
+
+from qk_mcp.errors import GuestFailed, RunLost, RunTimedOut
+from qk_mcp.host.guest import Guest, Plan
+from qk_mcp.host.warm_pool import WarmPool
+from qk_mcp.runs import run as execution
+from qk_mcp.runs.run import Observer, Request, Run
+
+__all__ = ["TaskRunner"]
+
+_STARTS = 2 * max(2, os.cpu_count() or 1)
+"""Runs that may start at the same time: if a hundred did, this process would get no processor time."""
+_START = 1.0
+"""Seconds after which a starting run no longer counts as one."""
+_AFTER_ANSWER = 0.02
+"""Seconds after which the next warm interpreter is started: not while the answer is being sent."""
+
+
+class TaskRunner:
+    """The runs of one server. Belongs to one event loop."""
+
+    def __init__(self, warm_pool: WarmPool) -> None:
+        self._warm_pool = warm_pool
+        self._slots = anyio.Semaphore(_STARTS)
+        self._starts: set[asyncio.Task[None]] = set()
+
+    async def run_task(self, plan: Plan, request: Request, observe: Observer) -> Run:
+        """Run a task. `request.timeout` counts from this call, whatever the run waits for. Raises what a run raises."""
+        arrived = time.monotonic()
+        guest = await self._start_guest(plan, request, arrived)
+        try:
+            return await self._run(guest, request, observe, arrived)
+        except RunLost as failure:
+            # A warm interpreter can die, or become outdated, while it waits for a task. A task that has begun never
+            # runs a second time.
+            if failure.began or not guest.warm:
+                raise
+        guest = await self._start_guest(plan, request, arrived)
+        return await self._run(guest, request, observe, arrived)
+
+    def prepare_next(self, plan: Plan) -> None:
+        """Start a warm interpreter for the next run soon."""
+        asyncio.get_running_loop().call_later(_AFTER_ANSWER, self._warm_pool.prepare, plan)
+
+    async def _run(self, guest: Guest, request: Request, observe: Observer, arrived: float) -> Run:
+        return await execution.run(guest, request, observe, waited=time.monotonic() - arrived)
+
+    async def _start_guest(self, plan: Plan, request: Request, arrived: float) -> Guest:
+        """Wait for a slot, and return a warm or a new guest. Raises `RunTimedOut` and `GuestFailed`."""
+        left = None if request.timeout is None else request.timeout - (time.monotonic() - arrived)
+        with anyio.move_on_after(left) as limit:
+            await self._slots.acquire()
+        if limit.cancelled_caught and request.timeout is not None:
+            raise RunTimedOut(request.task, request.timeout, "It had not begun.", began=False)
+        try:
+            guest = self._warm_pool.take(plan)
+        except GuestFailed:
+            self._slots.release()
+            raise
+        start = asyncio.create_task(self._release_slot(guest))
+        self._starts.add(start)
+        start.add_done_callback(self._starts.discard)
+        return guest
+
+    async def _release_slot(self, guest: Guest) -> None:
+        """Release the slot when the guest's task has begun, or when its project takes long to load."""
+        with anyio.move_on_after(_START):
+            await guest.settled.wait()
+        self._slots.release()

@@ -1,0 +1,167 @@
+"""Describes a project: a guest imports its tasks module and reports the tasks, which become a catalogue.
+
+`start_description` needs no event loop, so that the server can start descriptions before it has one
+(`qk_mcp.tasks.prefetch`). `finish_description` waits for the report. `describe` does both.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qk_mcp.errors import GuestFailed, ProjectBroken
+from qk_mcp.guest.file_trace import unchanged
+from qk_mcp.host.guest import Guest, Plan
+from qk_mcp.host.launch import start_guest
+from qk_mcp.tasks.catalog import Catalog, parse_report
+from qk_mcp.tasks.report import create_report, read_report, remove_report
+
+__all__ = ["Description", "StartedDescription", "describe", "discard_description", "finish_description",
+           "start_description"]  # fmt: skip
+
+_OUTPUT = 4_096
+"""Bytes kept of what a module prints while it is imported."""
+_KILL_LIMIT = 1.0
+"""Seconds to wait until the processes that an import left running have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartedDescription:
+    """A guest that is describing a project, and the file for its report."""
+
+    guest: Guest
+    report: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The result of one guest: a catalogue, or why there is none."""
+
+    plan: Plan
+    outcome: Catalog | ProjectBroken
+    trace: Mapping[str, Any]
+    """The files that the outcome depends on, as the guest reported them; empty if the guest was stopped."""
+
+    def catalog(self) -> Catalog:
+        """Return the catalogue, or raise the `ProjectBroken`."""
+        if isinstance(self.outcome, ProjectBroken):
+            raise self.outcome.with_traceback(None)
+        return self.outcome
+
+    def is_current(self) -> bool:
+        """Return whether describing the project again would give the same outcome, as far as files can show it."""
+        try:
+            return self.trace["uncacheable"] == "" and self.trace["settled"] is True and unchanged(dict(self.trace))
+        except (AttributeError, KeyError, TypeError):
+            return False  # there is no trace, or the module has tampered with it
+
+
+def start_description(plan: Plan) -> StartedDescription:
+    """Start a guest and ask it to describe the plan's project. Raises `GuestFailed`."""
+    try:
+        report = create_report()
+    except OSError as error:
+        raise GuestFailed(plan.project.alias, str(plan.interpreter.python), error) from error
+    try:
+        guest = start_guest(plan)
+    except GuestFailed:
+        remove_report(report)
+        raise
+    guest.ask_now({"do": "describe", "tasks": str(plan.location.tasks), "result": str(report)})
+    return StartedDescription(guest, report)
+
+
+async def describe(plan: Plan, seconds: float) -> Description:
+    """Describe the plan's project within `seconds`; a failure to load it is an outcome. Raises `GuestFailed`."""
+    return await finish_description(start_description(plan), seconds)
+
+
+async def finish_description(started: StartedDescription, seconds: float) -> Description:
+    """Wait at most `seconds` for the report. Ends the guest's whole process tree, also when cancelled."""
+    from qk_mcp.tasks.load_errors import broken, died, how_it_ended, too_slow
+
+    guest = started.guest.listen()
+    try:
+        in_time, output = await _wait(guest, seconds)
+        ending = how_it_ended(guest.exit_code) if in_time else f"took longer than {seconds:g} s"
+        report = read_report(started.report, ending)
+    finally:
+        remove_report(started.report)
+    plan = guest.plan
+    if report is None and in_time:
+        return Description(plan, died(plan, guest.exit_code, output), {})
+    if report is None:
+        return Description(plan, too_slow(plan, seconds, output, started=guest.leader is not None), {})
+    trace = report.get("trace")
+    trace = trace if isinstance(trace, dict) else {}
+    if isinstance(report.get("error"), dict):
+        return Description(plan, broken(plan, report["error"], output), trace)
+    return Description(plan, parse_report(report, plan.location.root), trace)
+
+
+async def discard_description(started: StartedDescription) -> None:
+    """End a guest whose description is not needed."""
+    await finish_description(started, 0)
+
+
+async def _wait(guest: Guest, seconds: float) -> tuple[bool, str]:
+    """Return whether the guest ended within `seconds`, and the end of its output. Nothing of its tree is left."""
+    import anyio
+
+    from qk_mcp.host.stop import stop_guest
+
+    os.close(guest.stdin)
+    output = bytearray()
+    tails = [_OutputTail(descriptor, output) for descriptor in (guest.stdout, guest.stderr)]
+    in_time = False
+    try:
+        with anyio.move_on_after(seconds):
+            await guest.ended.wait()
+            in_time = True
+    finally:
+        with anyio.CancelScope(shield=True):
+            if in_time and guest.adopting:
+                guest.end_tree()  # what the import left running
+                with anyio.move_on_after(_KILL_LIMIT):
+                    await guest.alone.wait()
+            else:
+                await stop_guest(guest)
+            for tail in tails:
+                tail.close()
+            await guest.release()
+    return in_time, output.decode("utf-8", "replace")
+
+
+class _OutputTail:
+    """Reads a pipe, so that its writers never wait, and keeps the last bytes."""
+
+    def __init__(self, descriptor: int, output: bytearray) -> None:
+        self._descriptor = descriptor
+        self._output = output
+        self._open = True
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(descriptor, self._read)
+
+    def close(self) -> None:
+        """Read what the pipe still holds, and close it."""
+        if self._open:
+            self._read()
+        if self._open:
+            self._end()
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._descriptor, 1 << 16)
+        except BlockingIOError:
+            return
+        self._output += data
+        del self._output[:-_OUTPUT]
+        if not data:
+            self._end()
+
+    def _end(self) -> None:
+        self._open = False
+        self._loop.remove_reader(self._descriptor)
+        os.close(self._descriptor)

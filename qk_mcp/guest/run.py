@@ -20,7 +20,8 @@ def run_task(request: "dict[str, Any]", control: Control, supervisor: int) -> No
     """Find and run the task that `request` names, and exit with its exit code.
 
     If that is impossible, sends the event `unknown` (with near names) or `broken` (with the exception) on
-    `control`. Otherwise closes `control` and sends SIGUSR1 to the process `supervisor` before the task starts.
+    `control`. Otherwise sends `began`, closes `control`, and sends SIGUSR1 to the process `supervisor` before the task
+    starts.
     """
     if not sys.stdout.isatty():
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # so that output appears while the task runs
@@ -36,6 +37,7 @@ def run_task(request: "dict[str, Any]", control: Control, supervisor: int) -> No
         _exit(127)
     if control.hung_up():
         _exit(0)  # the server has stopped the run
+    control.send({"event": "began"})  # the supervisor may be killed before it passes the signal on
     control.close()
     if os.getppid() == supervisor:
         os.kill(supervisor, signal.SIGUSR1)

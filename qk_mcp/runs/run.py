@@ -137,7 +137,8 @@ async def run(
     if guest.leader is None and guest.process.returncode is not None:
         raise died(guest.plan, guest.process.returncode, stdout.text + stderr.text)
     if guest.exit_code is None:
-        raise RunLost(request.task, _so_far(stdout, stderr), began=guest.began)
+        lost_after_start = guest.began or said == {"event": "began"}
+        raise RunLost(request.task, _so_far(stdout, stderr), began=lost_after_start)
     if not guest.began:
         raise died(guest.plan, guest.exit_code, stdout.text + stderr.text)
     return Run(guest.exit_code, stdout, stderr, left, time.monotonic() - began)

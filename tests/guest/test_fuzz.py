@@ -104,6 +104,6 @@ def test_a_random_module(source: str, data: st.DataObject, newest: Path, directo
         name = data.draw(st.sampled_from(names))
         ((exit_code, stdout, _),) = quickie(newest, root, [[name]]) if name[0] not in "-:" else ((0, None, ""),)
         ran = run(root, name, python=newest)
-        assert (ran.began, ran.event) == (True, {})
+        assert (ran.began, ran.event) == (True, {"event": "began"})
         assert ran.exit_code == exit_code
         assert stdout is None or ran.stdout == stdout

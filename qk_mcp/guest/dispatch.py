@@ -26,6 +26,8 @@ def answer_request(control: Control, supervisor: int) -> None:
     if request is None:
         os._exit(0)
     os.environ.update(request["environ"])
+    if not request.get("stdin"):
+        _read_from_null()
     if request["do"] == "describe":
         from .describe import describe_tasks
 
@@ -36,3 +38,11 @@ def answer_request(control: Control, supervisor: int) -> None:
         control.send({"event": "outdated"})
         os._exit(0)
     run_task(request, control, supervisor)
+
+
+def _read_from_null() -> None:
+    """Replace the pipe on stdin by /dev/null: `rg` and `ag` would search the pipe instead of the directory."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    if null:
+        os.close(null)

@@ -9,13 +9,15 @@ from pathlib import Path
 from weakref import WeakSet
 
 from qk_mcp.errors import GuestFailed
-from qk_mcp.host.guest import CHILD_VARIABLES, Guest
+from qk_mcp.host.guest import CHILD_VARIABLES, Guest, Plan
 from qk_mcp.interpreters.activation import MARK
-from qk_mcp.interpreters.plan import Plan
 
 __all__ = ["kill_starting_guests", "start_guest"]
 
 _MAIN = Path(__file__).parents[1] / "guest" / "__main__.py"
+
+_SHELL_STATE = ("OLDPWD", "_")
+"""Variables that a shell keeps about itself; they name the server's directories and program."""
 
 _guests: "WeakSet[Guest]" = WeakSet()
 """All guests that this process has started."""
@@ -28,7 +30,6 @@ def start_guest(plan: Plan, stdin: int | None = None) -> Guest:
     """
     interpreter, alias = plan.interpreter, plan.project.alias
     mark = MARK + secrets.token_hex(8)
-    variables = {name: value for name, value in plan.variables.items() if name not in CHILD_VARIABLES}
     ours, theirs = [], []
     pipes: list[tuple[int, int]] = []
     try:
@@ -57,7 +58,7 @@ def start_guest(plan: Plan, stdin: int | None = None) -> Guest:
             stdout=inner[1],
             stderr=inner[2],
             cwd=plan.location.root,
-            env={**variables, mark: "1"},
+            env={**_variables(plan), mark: "1"},
             start_new_session=True,
             pass_fds=descriptors,
         )
@@ -70,9 +71,18 @@ def start_guest(plan: Plan, stdin: int | None = None) -> Guest:
         _close(theirs)
         for descriptor in inner:
             os.close(descriptor)
-    guest = Guest(process, mark, plan, ours[0], ours[1], outer)
+    guest = Guest(process, mark, plan, ours[0], ours[1], outer, inherits_stdin=stdin is not None)
     _guests.add(guest)
     return guest
+
+
+def _variables(plan: Plan) -> dict[str, str]:
+    """Return the plan's variables with PWD as a shell in the root has it; `make` and scripts rely on it."""
+    left_out = {*CHILD_VARIABLES, *_SHELL_STATE} - {name for name in _SHELL_STATE if name in plan.project.env}
+    variables = {name: value for name, value in plan.variables.items() if name not in left_out}
+    if "PWD" not in plan.project.env:
+        variables["PWD"] = str(plan.location.root)
+    return variables
 
 
 def kill_starting_guests() -> None:

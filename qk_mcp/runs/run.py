@@ -38,7 +38,7 @@ class Request:
     task: str
     args: Sequence[str] = ()
     stdin: str | None = None
-    """Text for the task's standard input; None and "" mean an immediate end of file."""
+    """Text for the task's standard input; None and "" mean /dev/null."""
     timeout: float | None = None
     """Seconds until the run is stopped; None for no limit."""
     max_output: int
@@ -107,6 +107,7 @@ async def run(
                     "tasks": str(guest.plan.location.tasks),
                     "task": request.task,
                     "args": [*request.args],
+                    "stdin": guest.inherits_stdin or bool(request.stdin),
                     "warm": guest.warm,
                 }
             )

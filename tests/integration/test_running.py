@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Demo
+from tests.conftest import Demo, Serve
 from tests.support.processes import gone
 
 
@@ -34,6 +34,37 @@ def test_without_stdin_a_task_and_its_children_read_an_end_of_file(demo: Demo) -
             print(repr(sys.stdin.read()), child.returncode)
     """)
     assert client.run("read").data == {"exit_code": 0, "stdout": "''\n'' 0\n", "stderr": ""}
+
+
+def test_without_stdin_a_task_reads_dev_null(demo: Demo) -> None:
+    """A program such as `rg` searches its stdin if that is a pipe, and otherwise the directory."""
+    client = demo("""
+        import os, subprocess, sys
+        from quickie import task
+
+        def is_null():
+            return os.path.samestat(os.fstat(0), os.stat(os.devnull))
+
+        IMPORTED = is_null()
+        CHILD = "import os; print(os.path.samestat(os.fstat(0), os.stat(os.devnull)))"
+
+        def kinds():
+            child = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True).stdout.strip()
+            return f"{IMPORTED} {is_null()} {child}"
+
+        @task
+        def look():
+            "Looks."
+            print(kinds())
+
+        look.__wrapped__.__doc__ = kinds()
+    """)
+    for _ in range(2):  # cold, then warm
+        assert client.run("look").data["stdout"] == "True True True\n"
+        assert client.run("look", stdin="").data["stdout"] == "True True True\n"
+        assert client.run("look", stdin="x").data["stdout"] == "False False False\n"
+    [task] = client.call("list_tasks").data[0]["tasks"]
+    assert task["help"] == "True True True"
 
 
 def test_a_prompt_without_stdin_fails_only_the_task(demo: Demo) -> None:
@@ -461,6 +492,28 @@ def test_a_task_runs_in_the_projects_root(demo: Demo) -> None:
     assert where == str(demo.root)
     assert argv.endswith("/qk', 'here']\n")
     assert client.run("shell").data["stdout"] == f"{demo.root}\n"
+
+
+def test_a_task_does_not_see_the_clients_directory(serve: Serve, tmp_path: Path) -> None:
+    """`rm -rf $(PWD)/build` in a Makefile must not delete another directory's build."""
+    client = serve(
+        """
+        import os
+        from quickie import script, task
+
+        @task
+        def seen():
+            print(*(os.environ.get(name) for name in ("PWD", "OLDPWD", "_")))
+
+        @script
+        def shell():
+            return 'echo "$PWD"'
+        """,
+        environ={"PWD": "/usr", "OLDPWD": "/etc", "_": "/bin/client"},
+    )
+    root = tmp_path / "project"
+    assert client.run("seen").data["stdout"] == f"{root} None None\n"
+    assert client.run("shell").data["stdout"] == f"{root}\n"
 
 
 # Timeouts

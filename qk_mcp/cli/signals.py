@@ -18,6 +18,8 @@ def run(command: Coroutine[Any, Any, int]) -> int:
 
     A second signal ends the process where it stands: the supervisor of each guest sees that, and ends its tree.
     """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, exit codes of children are lost
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     return asyncio.run(_run(command))
 
 

@@ -36,7 +36,8 @@ def main(control: int, supervision: int) -> None:
     os.set_inheritable(control, False)
     os.set_inheritable(supervision, False)
     supervisor = os.getpid()
-    # Drop the signal mask that the server inherited. SIGUSR1 stays pending until the supervisor can handle it.
+    _reset_signals()
+    # SIGUSR1 stays pending until the supervisor can handle it.
     signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGUSR1})
     # sitecustomize or a .pth file may have started threads, and a fork keeps only the thread that calls it.
     single_threaded = len(sys._current_frames()) == 1
@@ -54,6 +55,17 @@ def main(control: int, supervision: int) -> None:
             os.set_inheritable(control, True)
             os.execv(sys.executable, [sys.executable, "-P", __file__, str(control), "of", str(supervisor)])
         _answer(control, supervisor)
+
+
+def _reset_signals() -> None:
+    """Drop what the server inherited as ignored: with SIGCHLD ignored, every child seems to exit with 0.
+
+    SIGPIPE and SIGXFSZ stay as they are, because Python itself ignores them. A task that a shell starts under
+    `nohup` would ignore SIGHUP; here it does not, because it has no terminal that could hang up.
+    """
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _supervise(child: int, supervision: int) -> None:
@@ -187,7 +199,7 @@ def _end_tree(child: int, report, ended: bool) -> None:  # type: ignore[no-untyp
 def _answer(control: int, supervisor: int) -> None:
     import importlib.util
 
-    # quickie's cleanup tasks run on KeyboardInterrupt, but the server may have inherited SIGINT as ignored.
+    # quickie's cleanup tasks run on KeyboardInterrupt, but SIGINT may have been ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # The package gets a name of its own: the project's interpreter may have another qk_mcp installed.
     directory = os.path.dirname(os.path.abspath(__file__))

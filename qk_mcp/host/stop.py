@@ -102,6 +102,7 @@ def _signal_group(guest: "Guest", number: signal.Signals) -> None:
         return
     try:
         os.killpg(guest.leader, number)
+        os.killpg(guest.leader, signal.SIGCONT)  # a stopped process handles no other signal
     except (ProcessLookupError, PermissionError):
         return  # no process is left in it (EPERM on macOS)
 

@@ -45,6 +45,7 @@ def serve_stdio(registry: Registry, *, max_output: int, describe_timeout: float,
     gc.disable()  # saves a tenth of the start
     for number in _STOPPING:
         signal.signal(number, lambda number, _: _exit(128 + number))
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if the client ignores it, the exit codes of children are lost
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the client may have blocked signals
     wire = os.dup(1)
     os.dup2(2, 1)

@@ -348,6 +348,26 @@ def test_cleanup_tasks_run_when_a_run_is_stopped(demo: Demo) -> None:
     assert (demo.root / "tidied").exists()
 
 
+def test_a_suspended_task_cleans_up_when_it_is_stopped(demo: Demo) -> None:
+    """A suspended process handles no signal but SIGKILL until it is continued."""
+    client = demo("""
+        import os, signal, time
+        from pathlib import Path
+        from quickie import task
+
+        @task
+        def suspend():
+            Path("leader.pid").write_text(f"{os.getpid()}\\n")
+            try:
+                os.kill(0, signal.SIGSTOP)
+                time.sleep(600)
+            finally:
+                print("cleaned up")
+    """)
+    assert "cleaned up" in client.run("suspend", timeout=2).refusal
+    gone(read_pid(demo.root / "leader.pid"))
+
+
 def test_the_answer_contains_output_printed_during_the_stop(demo: Demo) -> None:
     client = demo("""
         import sys, time
@@ -483,20 +503,27 @@ def test_a_process_left_running_may_write_after_the_server_has_ended(
 
 
 def test_a_task_that_suspends_its_supervisor_is_stopped(demo: Demo) -> None:
+    """Only the supervisor can find its child of another session and environment."""
     client = demo("""
-        import os, signal, time
+        import os, signal, subprocess, time
         from pathlib import Path
         from quickie import task
 
         @task
         def freeze():
+            child = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True, env={})
+            Path("child.pid").write_text(f"{child.pid}\\n")
             Path("task.pid").write_text(f"{os.getpid()}\\n")
             os.kill(os.getppid(), signal.SIGSTOP)
             time.sleep(600)
     """)
     refusal = client.call("run_task", task_name="freeze", timeout=2).refusal
     assert "timeout of 2 s" in refusal
-    gone(read_pid(demo.root / "task.pid"))
+    pids = [read_pid(demo.root / f"{name}.pid") for name in ("task", "child")]
+    try:
+        gone(*pids)
+    finally:
+        end(pids)
     assert client.run("freeze", timeout=2).is_error
 
 

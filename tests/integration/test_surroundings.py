@@ -117,22 +117,30 @@ def test_with_a_standard_error_that_takes_nothing(serve: Serve, closed: str) -> 
 
 
 def test_with_signals_ignored_by_whoever_started_it(serve: Serve) -> None:
-    """What `nohup` and some supervisors leave to their children must not reach tasks."""
+    """Tasks start with default dispositions, whatever `nohup` or a client made the server ignore.
+
+    With SIGCHLD ignored, the exit code of every child would be 0.
+    """
+    ignore = "import os, signal, sys\nfor n in signal.valid_signals() - {9, 19}: signal.signal(n, signal.SIG_IGN)"
     client = serve(
         """
-        import signal
-        from quickie import task
+        import signal, subprocess
+        from quickie import script, task
 
         @task
-        def signals():
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
-                print(number.name, signal.getsignal(number) is signal.SIG_IGN)
+        def ignored():
+            print(*sorted(n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN))
+            print(subprocess.run(["false"]).returncode)
+
+        @script
+        def seven():
+            return "exit 7"
         """,
-        command=["/bin/sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", *QK_MCP, "serve"],
+        command=[sys.executable, "-c", f"{ignore}\nos.execv(sys.argv[1], sys.argv[1:])", *QK_MCP, "serve"],
     )
-    answer = client.run("signals").data["stdout"]
-    assert "SIGINT False" in answer
-    assert "SIGTERM False" in answer
+    by_python = sorted(int(number) for number in (signal.SIGPIPE, signal.SIGXFSZ))  # which children do not inherit
+    assert client.run("ignored").data["stdout"] == "{} {}\n1\n".format(*by_python)
+    assert client.run("seven").data["exit_code"] == 7
 
 
 def test_with_signals_blocked_by_whoever_started_it(serve: Serve) -> None:

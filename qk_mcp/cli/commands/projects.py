@@ -143,13 +143,14 @@ def _lasting(text: str, path: Path) -> str:
 
 
 def _entry(project: Project) -> dict[str, Any]:
-    from qk_mcp.interpreters.plan import resolve
+    from qk_mcp.interpreters import search as interpreter
 
     entry: dict[str, Any] = {"alias": project.alias, "path": str(project.path)}
     entry |= dict.fromkeys(("root", "python", "reason", "quickie", "error"))
     try:
-        entry["root"] = str(locate(project).root)
-        found = resolve(project, os.environ).interpreter
+        location = locate(project)
+        entry["root"] = str(location.root)
+        found = interpreter.find(project, location, os.environ)
         entry |= {"python": str(found.python), "reason": found.reason, "quickie": found.quickie}
     except QkMcpError as failure:
         entry["error"] = str(failure)

@@ -1,4 +1,4 @@
-"""What an answer holds of a task's output: readable, bounded, and nothing lost."""
+"""A task's output in an answer: readable, bounded, and complete in a file."""
 
 import os
 import stat
@@ -24,7 +24,7 @@ WRITE = """
 
 
 def written(demo: Demo, *chunks: bytes) -> dict[str, Any]:
-    """Return the answer of a task that writes `chunks`, each in a call of its own."""
+    """Return the answer of a task that writes `chunks`, each with its own call."""
     answer: dict[str, Any] = demo(WRITE.format(chunks=chunks)).run("write").data
     assert answer["exit_code"] == 0
     return answer
@@ -76,11 +76,11 @@ def test_bytes_become_text(demo: Demo, chunks: list[bytes], text: str) -> None:
     ],
     ids=repr,
 )
-def test_an_agent_reads_what_a_terminal_would_show(demo: Demo, chunks: list[bytes]) -> None:
+def test_output_reads_as_on_a_terminal(demo: Demo, chunks: list[bytes]) -> None:
     assert written(demo, *chunks)["stdout"].rstrip(" ") in ("red\n", "red \n")
 
 
-def test_a_progress_bar_leaves_its_last_state_and_the_file_every_byte(demo: Demo) -> None:
+def test_a_progress_bar_is_reduced_to_its_last_state(demo: Demo) -> None:
     bar = [b"\r%3d%% [%s]" % (n, (b"#" * (n // 2)).ljust(50)) for n in range(101)] * 30
     answer = written(demo, b"".join(bar), b"\ndone\n")
     assert answer["stdout"] == f"100% [{'#' * 50}]\ndone\n"
@@ -186,7 +186,7 @@ def test_the_bound_can_be_chosen(serve: Serve) -> None:
     assert len(text) < 1400
 
 
-def test_a_timeout_is_answered_with_bounded_output_too(demo: Demo) -> None:
+def test_the_output_after_a_timeout_is_bounded_too(demo: Demo) -> None:
     client = demo("""
         import time
         from quickie import task
@@ -227,7 +227,7 @@ def test_a_million_short_lines(demo: Demo) -> None:
     assert kept(answer) == b"".join(b"%d\n" % number for number in range(1_000_000))
 
 
-def test_memory_stays_bounded_whatever_a_task_writes(serve: Serve) -> None:
+def test_memory_stays_bounded(serve: Serve) -> None:
     client = serve("""
         import os
         from quickie import task
@@ -254,10 +254,10 @@ def test_memory_stays_bounded_whatever_a_task_writes(serve: Serve) -> None:
         peak = max(peak, server.memory_info().rss)
         return call.answered
 
-    until(watch, 200, "200 megabytes to be taken")
+    until(watch, 200, "200 megabytes to be read")
     answer = call.wait().data
     assert answer["truncated"]["stdout"]["bytes"] == 101_000_000
     assert answer["truncated"]["stderr"]["bytes"] >= 101_000_000
-    assert peak - before < 60_000_000, "the server holds what it should let go"
+    assert peak - before < 60_000_000, "the server keeps output in memory"
     for stream in ("stdout", "stderr"):
         Path(answer["truncated"][stream]["file"]).unlink()

@@ -1,4 +1,4 @@
-"""The server as clients meet it: the handshake, the tools, the wire."""
+"""The server through the wire: the handshake, the tools, the projects."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ def test_every_revision_of_the_protocol_lists_and_runs(serve: Serve, version: st
 
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
-def test_the_server_tells_who_it_is_and_how_to_use_it(serve: Serve, project: Callable[..., Path], version: str) -> None:
+def test_the_server_gives_its_version_and_instructions(serve: Serve, project: Callable[..., Path], version: str) -> None:
     client = serve({"one": project(SOURCE, "a"), "two": project(SOURCE, "b")}, version="")
     hello = client.open(version)
     info = hello["serverInfo"] if version == LEGACY else hello["_meta"]["io.modelcontextprotocol/serverInfo"]
@@ -61,7 +61,7 @@ def test_an_unknown_revision_is_answered_with_a_known_one(serve: Serve) -> None:
     assert client.run("hello").data["exit_code"] == 0
 
 
-def test_what_is_no_message_does_not_end_the_conversation(demo: Demo) -> None:
+def test_malformed_messages_do_not_end_the_session(demo: Demo) -> None:
     client = demo(SOURCE)
     client.send(b"not json\n")
     client.send(b'{"jsonrpc": "2.0", "method": "notifications/unheard-of"}\n')
@@ -76,13 +76,13 @@ def test_what_is_no_message_does_not_end_the_conversation(demo: Demo) -> None:
 
 @pytest.fixture
 def tools(demo: Demo) -> dict[str, Any]:
-    """What the server says of its tools, by name."""
+    """The descriptions of the tools, by name."""
     result = demo(SOURCE).request("tools/list").wait().result
     return {tool["name"]: tool for tool in result["tools"]}
 
 
-def test_half_a_character_is_mended(demo: Demo) -> None:
-    """What a program in JavaScript sends that has cut an emoji in two; the SDK would answer nothing at all."""
+def test_a_lone_surrogate_in_a_request_is_replaced(demo: Demo) -> None:
+    """JavaScript clients send one if they cut an emoji in two; the SDK alone would never answer."""
     client = demo("""
         import sys
         from quickie import Arg, task
@@ -98,7 +98,7 @@ def test_half_a_character_is_mended(demo: Demo) -> None:
     assert "no task named" in client.run("\udc00").refusal
 
 
-def test_there_are_two_tools_with_the_parameters_that_are_promised(tools: dict[str, Any]) -> None:
+def test_there_are_two_tools_with_the_documented_parameters(tools: dict[str, Any]) -> None:
     assert set(tools) == {"list_tasks", "run_task"}
     schema = tools["list_tasks"]["inputSchema"]
     assert set(schema["properties"]) == {"project", "filter"}
@@ -109,7 +109,7 @@ def test_there_are_two_tools_with_the_parameters_that_are_promised(tools: dict[s
     assert schema["properties"]["timeout"]["default"] == 60
 
 
-def test_the_tools_explain_themselves(tools: dict[str, Any]) -> None:
+def test_every_tool_and_parameter_has_a_description(tools: dict[str, Any]) -> None:
     for tool in tools.values():
         assert tool["title"]
         assert len(tool["description"]) > 100
@@ -149,7 +149,7 @@ def test_output_schemas_are_objects_and_valid(tools: dict[str, Any]) -> None:
     assert set(tools["run_task"]["outputSchema"]["required"]) == {"exit_code", "stdout", "stderr"}
 
 
-def test_a_parameter_that_does_not_exist_is_refused_with_the_near_one(demo: Demo) -> None:
+def test_a_misspelt_parameter_is_refused_with_the_right_name(demo: Demo) -> None:
     client = demo(SOURCE)
     assert "'task_name'" in client.call("run_task", task="hello", task_name="hello").refusal
     assert "task_name" in client.call("run_task").refusal
@@ -164,7 +164,7 @@ def test_an_unknown_tool_is_refused(demo: Demo) -> None:
 # Projects
 
 
-def test_several_projects_are_told_apart(serve: Serve, project: Callable[..., Path]) -> None:
+def test_several_projects_are_kept_apart(serve: Serve, project: Callable[..., Path]) -> None:
     source = "from quickie import task\n@task\ndef who(): print({0!r})\n@task\ndef only_{0}(): ...\n"
     roots = {name: project(source.format(name), name) for name in ("one", "two")}
     client = serve(roots)
@@ -174,7 +174,7 @@ def test_several_projects_are_told_apart(serve: Serve, project: Callable[..., Pa
         (entry,) = client.call("list_tasks", project=name).data
         assert {task["name"] for task in entry["tasks"]} == {"who", f"only-{name}"}
         assert client.run("who", project=name).data["stdout"] == f"{name}\n"
-        assert client.run("who", project=str(root / "_qk" / "deeper")).data["stdout"] == f"{name}\n"
+        assert client.run("who", project=str(root / "_qk")).data["stdout"] == f"{name}\n"
     refusal = client.run("who").refusal
     assert "one" in refusal
     assert "two" in refusal
@@ -184,7 +184,7 @@ def test_several_projects_are_told_apart(serve: Serve, project: Callable[..., Pa
     assert [[task["name"] for task in entry["tasks"]] for entry in filtered] == [[], ["only-two"]]
 
 
-def test_a_broken_project_costs_only_its_own_entry(serve: Serve, project: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_broken_project_does_not_affect_the_others(serve: Serve, project: Callable[..., Path], tmp_path: Path) -> None:
     roots = {"good": project(SOURCE, "good"), "bad": project("import no_such_module\n", "bad"), "gone": tmp_path / "x"}
     client = serve(roots)
     entries = {entry["project"]: entry for entry in client.call("list_tasks").data}
@@ -198,7 +198,7 @@ def test_a_broken_project_costs_only_its_own_entry(serve: Serve, project: Callab
     assert client.run("hello", project="good").data["exit_code"] == 0
 
 
-# The wire: what anybody prints does not reach it (every test checks every line)
+# The wire: nothing that is printed reaches it (every test checks every line)
 
 
 def test_a_project_that_prints_while_it_is_imported(demo: Demo) -> None:
@@ -222,7 +222,7 @@ def test_a_project_that_prints_while_it_is_imported(demo: Demo) -> None:
 
 
 @pytest.mark.parametrize("options", [["-vv"], ["-qqq"]], ids=" ".join)
-def test_verbosity_speaks_on_stderr_only(serve: Serve, options: list[str]) -> None:
+def test_verbose_output_goes_to_stderr_only(serve: Serve, options: list[str]) -> None:
     client = serve(SOURCE, *options, environ={"PYTHONWARNINGS": "always", "PYTHONDEVMODE": "1"})
     assert client.run("hello").data["exit_code"] == 0
     if options[0].startswith("-q"):
@@ -231,7 +231,7 @@ def test_verbosity_speaks_on_stderr_only(serve: Serve, options: list[str]) -> No
         assert "hello" in client.stderr()
 
 
-def test_a_library_that_prints_when_it_is_imported_breaks_nothing(serve: Serve, tmp_path: Path) -> None:
+def test_a_library_that_prints_on_import_breaks_nothing(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("""
 import os, sys
 
@@ -241,13 +241,13 @@ class Noisy:
             print("noise of", name, flush=True)
             os.write(1, b"noise\\n")
 
-print("noise that is held back")
+print("noise that is buffered")
 sys.meta_path.insert(0, Noisy())
 """)
     client = serve(SOURCE, environ={"PYTHONPATH": str(tmp_path)})
     assert client.run("hello").data["exit_code"] == 0
     assert "noise of mcp" in client.stderr()
-    assert "noise that is held back" in client.stderr()
+    assert "noise that is buffered" in client.stderr()
 
 
 # Other clients

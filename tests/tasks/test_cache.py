@@ -1,4 +1,4 @@
-"""The catalogue of a project: always what a fresh one would be, and described no more often than that takes."""
+"""A cached catalogue always equals a new one, and a project is described no more often than that needs."""
 
 import asyncio
 import os
@@ -59,7 +59,7 @@ class Described:
 
 
 async def _settle() -> None:
-    """Let the last change be so old that a further one would have another time."""
+    """Wait until a further change would get another timestamp."""
     await asyncio.sleep(0.1)
 
 
@@ -95,7 +95,7 @@ def test_an_unchanged_project_is_described_once(described: Described) -> None:
     _run(work())
 
 
-def test_every_edit_is_seen_at_once(described: Described) -> None:
+def test_every_edit_shows_in_the_next_listing(described: Described) -> None:
     async def work() -> None:
         catalogs = described.catalogs()
         for text in ("one", "two", "six", "one"):  # of one size, within the grain of the file system's clock
@@ -125,8 +125,8 @@ def test_an_edit_that_keeps_size_and_time_is_seen(described: Described) -> None:
     _run(work())
 
 
-def test_old_bytecode_does_not_win(tmp_path: Path) -> None:
-    """`qk` leaves bytecode that Python takes for that of another source of the same size and second."""
+def test_stale_bytecode_is_not_used(tmp_path: Path) -> None:
+    """`qk` leaves bytecode that also fits another source of the same size and second."""
     source = (
         "from quickie import task\nfrom . import part\n@task\ndef hello():\n    print()\nhello.__doc__ = part.text\n"
     )
@@ -145,14 +145,14 @@ def test_calls_at_the_same_time_share_one_description(described: Described) -> N
     async def work() -> None:
         await _settle()
         catalogs = described.catalogs()
-        told = await asyncio.gather(*(catalogs.get(described.project) for _ in range(8)))
-        assert all(each is told[0] for each in told)
+        catalogues = await asyncio.gather(*(catalogs.get(described.project) for _ in range(8)))
+        assert all(each is catalogues[0] for each in catalogues)
         assert described.count == 1
 
     _run(work())
 
 
-def test_a_call_after_an_edit_does_not_get_what_was_described_before_it(tmp_path: Path) -> None:
+def test_a_call_after_an_edit_gets_no_older_description(tmp_path: Path) -> None:
     described = Described(tmp_path, _COUNTED + "\nimport time\ntime.sleep(1)\n")
     file = described.root / "_qk.py"
     file.write_text(file.read_text().replace("Says hello.", "before"))
@@ -181,7 +181,7 @@ def test_a_call_after_an_edit_does_not_get_what_was_described_before_it(tmp_path
         ("multiprocessing.get_context('spawn').Process(target=print).start()", "a child process"),
     ],
 )
-def test_what_no_file_tells_is_described_every_time(line: str, what: str, tmp_path: Path) -> None:
+def test_an_uncacheable_project_is_described_every_time(line: str, what: str, tmp_path: Path) -> None:
     modules = "contextlib, multiprocessing, os, socket, sqlite3, subprocess"
     prelude = f"import {modules}\nwith contextlib.suppress(OSError):\n    {line}\n"
     described = Described(tmp_path, prelude + _COUNTED)
@@ -196,7 +196,7 @@ def test_what_no_file_tells_is_described_every_time(line: str, what: str, tmp_pa
     _run(work())
 
 
-def test_an_old_catalogue_is_described_anew_in_the_background(tmp_path: Path) -> None:
+def test_an_old_catalogue_is_refreshed_in_the_background(tmp_path: Path) -> None:
     described = Described(tmp_path, refresh=0.2)
 
     async def work() -> None:
@@ -212,7 +212,7 @@ def test_an_old_catalogue_is_described_anew_in_the_background(tmp_path: Path) ->
     _run(work())
 
 
-def test_a_failure_is_remembered_until_it_is_mended(tmp_path: Path) -> None:
+def test_a_failure_is_cached_until_it_is_fixed(tmp_path: Path) -> None:
     described = Described(tmp_path, _COUNTED + "\nimport not_there\n")
 
     async def work() -> None:
@@ -234,7 +234,7 @@ def test_a_failure_is_remembered_until_it_is_mended(tmp_path: Path) -> None:
     _run(work())
 
 
-def test_the_environment_counts(tmp_path: Path) -> None:
+def test_modules_outside_the_project_count(tmp_path: Path) -> None:
     described = Described(
         tmp_path, "import probe\nfrom quickie import task\n@task\ndef hello(): pass\nhello.__doc__ = probe.text\n"
     )
@@ -247,9 +247,9 @@ def test_the_environment_counts(tmp_path: Path) -> None:
     async def work() -> None:
         await _settle()
         catalogs = described.catalogs()
-        told = await catalogs.get(described.project)
-        assert _help(told) == "first"
-        assert await catalogs.get(described.project) is told
+        listed = await catalogs.get(described.project)
+        assert _help(listed) == "first"
+        assert await catalogs.get(described.project) is listed
         (first / "probe.py").unlink()
         assert _help(await catalogs.get(described.project)) == "second"
         (first / "probe").mkdir()
@@ -264,7 +264,7 @@ def _children() -> list[psutil.Process]:
 
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="this system has no directory below /dev")
-def test_a_project_below_dev_is_one_like_any_other() -> None:
+def test_a_project_below_dev_works() -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         described = Described(Path(directory))
 
@@ -279,7 +279,7 @@ def test_a_project_below_dev_is_one_like_any_other() -> None:
         _run(work())
 
 
-def test_a_cancelled_call_leaves_nothing_and_does_not_harm_others(tmp_path: Path) -> None:
+def test_a_cancelled_call_leaves_nothing_and_affects_no_other(tmp_path: Path) -> None:
     described = Described(tmp_path, "import time\ntime.sleep(1)\n" + _COUNTED)
     descriptors = len(list(Path("/dev/fd").iterdir()))
 
@@ -398,8 +398,8 @@ def test_the_listing_always_equals_a_fresh_one(
             if settled:
                 await _settle()
                 await catalogs.get(described.project)
-            told = listing.project_entry("app", await catalogs.get(described.project))
+            cached = listing.project_entry("app", await catalogs.get(described.project))
             fresh = listing.project_entry("app", await described.catalogs().get(described.project))
-            assert told == fresh, name
+            assert cached == fresh, name
 
     _run(work())

@@ -1,4 +1,4 @@
-"""A report from a foreign process becomes a catalogue: cleaned, bounded, whatever it holds."""
+"""A guest's report becomes a catalogue, cleaned and bounded, whatever the report contains."""
 
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from qk_mcp.text import printable
 _ROOT = Path("/project")
 
 
-def _task(**told: Any) -> dict[str, Any]:
+def _task(**values: Any) -> dict[str, Any]:
     task = {"name": "build", "aliases": ["b"], "short_help": "Build.", "help": "Build.\n\nIt.", "usage": "usage: build"}
-    return {"tasks": [{**task, "file": "/project/_qk/__init__.py", "line": 3, "args": [], **told}]}
+    return {"tasks": [{**task, "file": "/project/_qk/__init__.py", "line": 3, "args": [], **values}]}
 
 
 def test_a_report_becomes_a_catalogue() -> None:
@@ -67,14 +67,14 @@ def _printable(text: str) -> bool:
     return printable(text) == text
 
 
-def test_a_name_that_cannot_be_given_back_is_no_alias_and_says_so() -> None:
+def test_a_name_that_cannot_be_passed_to_run_task_is_an_error() -> None:
     (task,) = parse_report(_task(name="in\u200bvisible", aliases=["fine", "\x1b[0mcoloured", "x" * 1000]), _ROOT).tasks
     assert task.aliases == ("fine",)
     assert task.name == "invisible"
     assert "cannot be run by this name" in task.error
 
 
-def test_a_failure_of_a_task_is_one_line_with_its_place() -> None:
+def test_the_error_of_a_task_is_one_line_with_its_place() -> None:
     error = {"type": "ValueError", "message": "bad\nthing", "frames": [{"file": "/project/_qk/x.py", "line": 7}]}
     (task,) = parse_report(_task(error=error), _ROOT).tasks
     assert task.error == "ValueError: bad thing (_qk/x.py:7)"
@@ -82,7 +82,7 @@ def test_a_failure_of_a_task_is_one_line_with_its_place() -> None:
     assert catalog.problems == ("ci: ValueError: bad thing (_qk/x.py:7)",)
 
 
-def test_more_tasks_than_can_be_listed_are_cut_and_said() -> None:
+def test_too_many_tasks_are_cut_with_a_note() -> None:
     catalog = parse_report({"tasks": _task()["tasks"] * (TASKS + 1)}, _ROOT)
     assert len(catalog.tasks) == TASKS
     assert str(TASKS) in catalog.problems[0]
@@ -106,7 +106,7 @@ _REPORTS = st.recursive(
 
 @settings(max_examples=60, deadline=None)
 @given(_REPORTS, st.dictionaries(st.sampled_from(_KEYS), _REPORTS))
-def test_no_report_breaks_it(nested: Any, report: dict[str, Any]) -> None:
+def test_any_report_becomes_a_catalogue(nested: Any, report: dict[str, Any]) -> None:
     for tried in (report, {"tasks": [report], "problems": [report]}, {"tasks": [{"args": [report, nested]}]}):
         catalog = parse_report(tried, _ROOT)
         for task in catalog.tasks:

@@ -1,4 +1,4 @@
-"""The entries of a listing: the contract's keys, the filter, and the steps by which a long answer shrinks."""
+"""The entries of a listing: the keys, the filter, and how a long answer shrinks."""
 
 import json
 from pathlib import Path
@@ -56,14 +56,14 @@ def test_the_filter(pattern: str, expected: list[str]) -> None:
     assert _names(pattern) == expected
 
 
-def test_what_could_not_be_loaded_is_noted() -> None:
+def test_a_namespace_that_failed_to_load_is_noted() -> None:
     note = project_entry("app", _catalog("build", problems=("ci: ImportError: no", "x: y")))["note"]
     assert "ci: ImportError: no; x: y" in note
 
 
 def test_a_broken_project_has_its_root_if_it_has_one(tmp_path: Path) -> None:
     root = make_project(tmp_path / "app", "")
-    failure = QkMcpError("it is broken", hint="mend it")
+    failure = QkMcpError("it is broken", hint="fix it")
     listed = broken_entry(Project(alias="app", path=root), failure)
     assert listed == {"project": "app", "project_root": str(root), "tasks": [], "error": str(failure)}
     assert broken_entry(Project(alias="app", path=tmp_path / "none"), failure)["project_root"] is None
@@ -73,7 +73,7 @@ def _size(entries: list[dict[str, Any]]) -> int:
     return len(json.dumps(entries, ensure_ascii=False).encode())
 
 
-def test_what_fits_is_not_touched() -> None:
+def test_an_answer_that_fits_is_not_changed() -> None:
     entries = [project_entry("app", _catalog("build"))]
     assert shrink(entries) == entries
 

@@ -45,7 +45,7 @@ def test_every_revision_of_the_protocol_lists_and_runs(serve: Serve, version: st
 
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
-def test_the_server_gives_its_version_and_instructions(serve: Serve, project: Callable[..., Path], version: str) -> None:
+def test_the_server_gives_version_and_instructions(serve: Serve, project: Callable[..., Path], version: str) -> None:
     client = serve({"one": project(SOURCE, "a"), "two": project(SOURCE, "b")}, version="")
     hello = client.open(version)
     info = hello["serverInfo"] if version == LEGACY else hello["_meta"]["io.modelcontextprotocol/serverInfo"]
@@ -184,7 +184,7 @@ def test_several_projects_are_kept_apart(serve: Serve, project: Callable[..., Pa
     assert [[task["name"] for task in entry["tasks"]] for entry in filtered] == [[], ["only-two"]]
 
 
-def test_a_broken_project_does_not_affect_the_others(serve: Serve, project: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_broken_project_affects_no_other(serve: Serve, project: Callable[..., Path], tmp_path: Path) -> None:
     roots = {"good": project(SOURCE, "good"), "bad": project("import no_such_module\n", "bad"), "gone": tmp_path / "x"}
     client = serve(roots)
     entries = {entry["project"]: entry for entry in client.call("list_tasks").data}

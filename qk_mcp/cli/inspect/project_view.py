@@ -9,9 +9,9 @@ from urllib.parse import quote
 from rich.text import Text
 
 from qk_mcp.cli.inspect.gather import Inspected
-from qk_mcp.cli.inspect.notation import notation
 from qk_mcp.cli.ui.tables import Sheet
 from qk_mcp.tasks.catalog import Catalog, Task
+from qk_mcp.tasks.usage import usage_line
 
 __all__ = ["linked", "project"]
 
@@ -116,4 +116,4 @@ def _about(task: Task, root: Path) -> tuple[Text, Text, Text]:
     about = Text(task.short_help)
     if task.error:
         about = Text(" ").join(filter(None, (about, Text(task.error, "red"))))
-    return Text(notation(task), "dim"), about, linked(task.location or "", task.location, root, "dim")
+    return Text(usage_line(task), "dim"), about, linked(task.location or "", task.location, root, "dim")

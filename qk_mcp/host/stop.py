@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["GRACE", "LeftRunning", "drain_pipes", "left_running", "stop_guest"]
 
 GRACE = 0.5
-"""Seconds between SIGINT and SIGTERM, and between SIGTERM and SIGKILL."""
+"""Seconds between SIGINT and SIGTERM unless the project has its own, and between SIGTERM and SIGKILL."""
 _KILL_LIMIT = 1.0
 """Seconds to wait for the end of killed processes."""
 _EXIT_DELAY = 0.05
@@ -43,13 +43,19 @@ class LeftRunning:
 
 
 async def stop_guest(guest: "Guest") -> None:
-    """Stop the whole tree of `guest`, in about two seconds at most. The caller must shield it from cancellation."""
+    """Stop the whole tree of `guest`; the caller must shield this from cancellation.
+
+    Takes at most about two seconds, or one and a half more than the project's `grace`. A server whose client has
+    disconnected does not wait for the end: it exits, and the supervisor kills the tree.
+    """
+    grace = GRACE if guest.plan.project.grace is None else guest.plan.project.grace
     descendants = [] if guest.adopting or guest.alone.is_set() else _descendants(guest.process.pid)
     guest.announce_stop()
-    for number in (signal.SIGINT, signal.SIGTERM) if guest.began else ():  # without a task there is no clean-up
+    steps = ((signal.SIGINT, grace), (signal.SIGTERM, GRACE)) if guest.began else ()  # without a task, no clean-up
+    for number, seconds in steps:
         if not guest.alone.is_set():
             _signal_group(guest, number)
-            await _within(guest.alone, GRACE)
+            await _within(guest.alone, seconds)
     guest.end_tree()
     await _within(guest.alone, _KILL_LIMIT)
     if not guest.adopting or guest.exit_code is None:  # the supervisor did not know the whole tree, or was killed

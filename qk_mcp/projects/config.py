@@ -20,7 +20,8 @@ __all__ = ["BOM", "Config", "is_json", "parse_config", "present", "read", "read_
 
 BOM = "\ufeff"
 
-_KEYS = ("path", "python", "env")
+_KEYS = ("path", "python", "env", "grace")
+_MAX_GRACE = 600.0
 _KINDS = {
     bool: "a boolean",
     int: "a number",
@@ -174,6 +175,13 @@ class _Findings:
             self.fault(f"{'.'.join(key)} is empty", *key)
         return self.text(value, *key, kind=kind)
 
+    def seconds(self, value: object, largest: float, *key: str) -> float:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= largest:
+            return float(value)
+        what = value if isinstance(value, int | float) and not isinstance(value, bool) else _kind(value)
+        self.fault(f"{'.'.join(key)} must be a number of seconds from 0 to {largest:g}, not {what}", *key)
+        return 0.0
+
 
 def _project(alias: str, entry: object, environ: Mapping[str, str], found: _Findings) -> Project:
     """Return the project that an entry declares; worth something only if there are no faults."""
@@ -198,6 +206,7 @@ def _project(alias: str, entry: object, environ: Mapping[str, str], found: _Find
         path=expand(path, base, environ),
         python=python,
         env=_env(entry.get("env", {}), found, *key, "env"),
+        grace=found.seconds(entry["grace"], _MAX_GRACE, *key, "grace") if "grace" in entry else None,
         origin=str(found.path),
     )
 

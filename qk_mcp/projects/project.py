@@ -45,6 +45,8 @@ class Project:
     """The interpreter that the user's config names, as written there, or None to search for one."""
     env: Mapping[str, str | None] = field(default_factory=dict)
     """What the config adds to the environment of tasks; None takes a variable away."""
+    grace: float | None = None
+    """Seconds for clean-up between SIGINT and the next step of a stop, or None for the default."""
     origin: str = ""
     """Where the declaration stands, for messages."""
     main_root: Path | None = None

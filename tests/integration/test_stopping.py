@@ -348,6 +348,60 @@ def test_cleanup_tasks_run_when_a_run_is_stopped(demo: Demo) -> None:
     assert (demo.root / "tidied").exists()
 
 
+GRACE = """
+    import os, time
+    from pathlib import Path
+    from quickie import task
+
+    @task
+    def slow():
+        Path("leader.pid").write_text(f"{os.getpid()}\\n")
+        try:
+            time.sleep(600)
+        finally:
+            Path("interrupted").touch()
+            time.sleep(1.5)
+            print("cleaned up")
+            Path("cleaned").touch()
+            while Path("stay").exists():
+                time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def patient(serve: Serve, project: Callable[..., Path], tmp_path: Path) -> tuple[Client, Path]:
+    """A server whose project has thirty seconds for clean-up, and the project's root."""
+    root = project(GRACE)
+    config = tmp_path / "config.toml"
+    config.write_text(f"[projects.demo]\npath = {str(root)!r}\ngrace = 30\n")
+    return serve(None, "--config", str(config)), root
+
+
+def test_a_project_can_give_its_tasks_time_for_clean_up(patient: tuple[Client, Path]) -> None:
+    client, root = patient
+    assert "cleaned up" in client.run("slow", timeout=1.5).refusal
+    (root / "leader.pid").unlink()
+    (root / "cleaned").unlink()
+    call = client.start("run_task", task_name="slow")
+    pid = read_pid(root / "leader.pid")
+    call.cancel()
+    gone(pid)
+    assert (root / "cleaned").exists()
+
+
+def test_a_client_that_leaves_does_not_wait_for_clean_up(patient: tuple[Client, Path]) -> None:
+    client, root = patient
+    (root / "stay").touch()
+    client.start("run_task", task_name="slow")
+    pid = read_pid(root / "leader.pid")
+    began = time.monotonic()
+    client.hang_up()
+    client.exit_code(within=10)
+    assert time.monotonic() - began < 4
+    assert (root / "interrupted").exists()
+    gone(pid)
+
+
 def test_a_suspended_task_cleans_up_when_it_is_stopped(demo: Demo) -> None:
     """A suspended process handles no signal but SIGKILL until it is continued."""
     client = demo("""

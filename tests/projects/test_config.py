@@ -42,13 +42,16 @@ def test_entries_are_texts_or_tables(tmp_path: Path) -> None:
         [projects.web]
         path = "/web"
         env = { PORT = "8080", DEBUG = false, EMPTY = "" }
+        grace = 10
         """,
     )
     origin = str(tmp_path / "config.toml")
     assert config.projects == (
         Project(alias="app", path=Path("/home/me/code/app"), origin=origin),
         Project(alias="my lib", path=tmp_path / "lib/_qk", python=".venv/bin/python", origin=origin),
-        Project(alias="web", path=Path("/web"), env={"PORT": "8080", "DEBUG": None, "EMPTY": ""}, origin=origin),
+        Project(
+            alias="web", path=Path("/web"), env={"PORT": "8080", "DEBUG": None, "EMPTY": ""}, grace=10.0, origin=origin
+        ),
     )
     assert config.warnings == ()
 
@@ -102,7 +105,7 @@ number = 5
 empty = ""
 "a:b" = "/x"
 none = {}
-wrong = { path = 1979-05-27, python = [], env = "A=1" }
+wrong = { path = 1979-05-27, python = [], env = "A=1", grace = "10" }
 [projects.web]
 path = true
 [projects.env.env]
@@ -119,6 +122,7 @@ NUL = "\\u0000"
         "line 8: projects.wrong.path must be a text, not a date",
         "line 8: projects.wrong.python must be a text, not an array",
         "line 8: projects.wrong.env must be a table, not a text",
+        "line 8: projects.wrong.grace must be a number of seconds from 0 to 600, not a text",
         "line 10: projects.web.path must be a text, not a boolean",
         "line 11: projects.env has no path",
         "line 13: projects.env.env: 'A=B' cannot be a variable's name",

@@ -1,4 +1,4 @@
-"""The socket on which a guest receives its request and reports why it cannot carry it out.
+"""The socket on which a guest receives its request and reports its start or its failure.
 
 The project's module may close any descriptor, and the number may then belong to
 another file. Each method first checks that the descriptor is still our socket.
@@ -39,7 +39,7 @@ class Control:
         return any(events & POLLHUP for _, events in poller.poll(0))
 
     def send(self, event: "dict[str, Any]") -> None:
-        """Report why the request cannot be carried out."""
+        """Send an event: that the task begins, or why it cannot."""
         data = json.dumps(event).encode() + b"\n"
         try:
             while data and self._is_ours():

@@ -14,31 +14,16 @@ import socket
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Self
 
-from qk_mcp.interpreters.activation import environment
-from qk_mcp.interpreters.search import Interpreter, find
-from qk_mcp.projects.project import Location, Project, locate
+from qk_mcp.interpreters.plan import Plan
 
-__all__ = ["CHILD_VARIABLES", "Guest", "Plan", "plan"]
+__all__ = ["CHILD_VARIABLES", "Guest"]
 
 CHILD_VARIABLES = ("PYTHONUNBUFFERED",)
 """Variables that the guest sets after its start, for a task's children only: its own stdout stays line-buffered."""
 _EXIT_LIMIT = 5.0
 """Seconds after which a supervisor that does not exit is killed; it needs at most one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a guest of a project is started with; guests of equal plans cannot be told apart."""
-
-    project: Project
-    location: Location
-    interpreter: Interpreter
-    variables: Mapping[str, str]
-    root: tuple[int, int]
-    """Device and inode of the root, which may be replaced by another directory."""
 
 
 class Guest:
@@ -203,16 +188,3 @@ class Guest:
         self.settled.set()
         with suppress(OSError):  # the guest has closed it
             self._control.shutdown(socket.SHUT_RD)  # a child of the task may keep the other end open
-
-
-def plan(project: Project, environ: Mapping[str, str]) -> Plan:
-    """Find where the project's tasks lie, its interpreter, and the environment of its tasks.
-
-    Looks at files only. Raises `QkMcpError` when there are no tasks, or no usable interpreter.
-    """
-    location = locate(project)
-    interpreter = find(project, location, environ)
-    status = location.root.stat()
-    return Plan(
-        project, location, interpreter, environment(interpreter, project, environ), (status.st_dev, status.st_ino)
-    )

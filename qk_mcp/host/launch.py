@@ -9,8 +9,9 @@ from pathlib import Path
 from weakref import WeakSet
 
 from qk_mcp.errors import GuestFailed
-from qk_mcp.host.guest import CHILD_VARIABLES, Guest, Plan
+from qk_mcp.host.guest import CHILD_VARIABLES, Guest
 from qk_mcp.interpreters.activation import MARK
+from qk_mcp.interpreters.plan import Plan
 
 __all__ = ["kill_starting_guests", "start_guest"]
 

@@ -9,8 +9,9 @@ import asyncio
 import logging
 
 from qk_mcp.errors import QkMcpError
-from qk_mcp.host.guest import Guest, Plan
+from qk_mcp.host.guest import Guest
 from qk_mcp.host.launch import start_guest
+from qk_mcp.interpreters.plan import Plan
 
 __all__ = ["IDLE", "POOL_SIZE", "WarmPool"]
 

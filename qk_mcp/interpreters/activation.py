@@ -9,7 +9,7 @@ from qk_mcp.errors import InvalidVariable
 from qk_mcp.interpreters.search import Interpreter
 from qk_mcp.projects.project import Project
 
-__all__ = ["MARK", "environment"]
+__all__ = ["MARK", "activated_environment"]
 
 MARK = "QK_MCP_RUN_"
 """How the variables begin by which the processes of one run are recognised."""
@@ -17,7 +17,7 @@ MARK = "QK_MCP_RUN_"
 _SERVERS = "QK_MCP_"
 
 
-def environment(interpreter: Interpreter, project: Project, environ: Mapping[str, str]) -> dict[str, str]:
+def activated_environment(interpreter: Interpreter, project: Project, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a task: `environ` without what is the server's own, activated, then the project's `env`.
 
     Raises InvalidVariable for an `env` that no process can have.

@@ -17,7 +17,7 @@ from qk_mcp.errors import NoInterpreter, QuickieTooOld
 from qk_mcp.interpreters.installation import PACKAGE, Installation, Unusable, examine, install_command
 from qk_mcp.projects.project import Location, Project, expand
 
-__all__ = ["OLDEST_QUICKIE", "Interpreter", "find"]
+__all__ = ["OLDEST_QUICKIE", "Interpreter", "find_interpreter"]
 
 OLDEST_QUICKIE = (0, 6)
 
@@ -45,6 +45,8 @@ class Interpreter:
     """What is nearer to the project or meant by its user, and why it would not do."""
     lacking: Path | None = None
     """The Python of the nearest of those that lack nothing but quickie, or None."""
+    borrowed: bool = False
+    """Whether a worktree of the project has none of its own, and this is the main checkout's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,11 @@ class _Place:
     """Whether it belongs to the project or its user's shell, so that quickie may well be installed there."""
     absence: str = ""
     """Why there is nothing to look at; empty when the place is simply not there."""
+    borrowed: bool = False
+    """Whether it belongs to the main checkout of a worktree."""
 
 
-def find(
+def find_interpreter(
     project: Project, location: Location, environ: Mapping[str, str], *, own: str | None = sys.executable
 ) -> Interpreter:
     """Return the interpreter for the tasks at `location`: the first that has quickie.
@@ -81,7 +85,8 @@ def find(
         if place.path is not None:
             try:
                 accepted = _accept(project, place.reason, examine(place.path, environ), environ)
-                return replace(accepted, passed=tuple(passed), lacking=mendable.lacking if mendable else None)
+                lacked = mendable.lacking if mendable else None
+                return replace(accepted, passed=tuple(passed), lacking=lacked, borrowed=place.borrowed)
             except Unusable as unusable:
                 if unusable.lacking in lacking:
                     continue  # by another name
@@ -104,13 +109,20 @@ def _accept(project: Project, reason: str, found: Installation, environ: Mapping
 
 
 def _places(project: Project, location: Location, environ: Mapping[str, str], own: str | None) -> Iterator[_Place]:
+    main = project.main_root
     if project.python:
-        yield _configured(project.python, location, environ)
+        own_place = _configured(project.python, location, environ)
+        if main is None or (own_place.path and os.path.lexists(own_place.path)):
+            yield own_place
+        else:
+            elsewhere = Location(main / location.tasks.name, main)
+            yield replace(_configured(project.python, elsewhere, environ), borrowed=True)
         return
     root = location.root
-    for directory, where in ((location.tasks, location.tasks.name), (root, "the project's root")):
-        for name in (".venv", "venv") if directory.is_dir() else ():
-            yield _Place(f"the {name} in {where}", _existing(directory / name), within=True)
+    yield from _beside(location)
+    if main is not None:
+        for place in _beside(Location(main / location.tasks.name, main)):
+            yield replace(place, reason=f"{place.reason} of the main checkout", borrowed=True)
     yield _named("UV_PROJECT_ENVIRONMENT", "UV_PROJECT_ENVIRONMENT", root, environ)
     yield _Place("pixi's default environment", _existing(root / ".pixi" / "envs" / "default"), within=True)
     yield _Place("the path in .pdm-python", _pdm(root), within=True)
@@ -125,6 +137,13 @@ def _places(project: Project, location: Location, environ: Mapping[str, str], ow
         yield _Place("a qk on PATH", None)
     if own:
         yield _Place("the Python that runs qk-mcp", Path(own))
+
+
+def _beside(location: Location) -> Iterator[_Place]:
+    """Yield the virtual environments in the tasks module and in the root."""
+    for directory, where in ((location.tasks, location.tasks.name), (location.root, "the project's root")):
+        for name in (".venv", "venv") if directory.is_dir() else ():
+            yield _Place(f"the {name} in {where}", _existing(directory / name), within=True)
 
 
 def _existing(path: Path) -> Path | None:

@@ -14,8 +14,8 @@ from mcp_types import ToolAnnotations
 
 from qk_mcp import __version__
 from qk_mcp.errors import InvalidInput, QkMcpError
-from qk_mcp.host.guest import plan
 from qk_mcp.host.warm_pool import WarmPool
+from qk_mcp.interpreters.plan import resolve
 from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
 from qk_mcp.runs.progress import live
@@ -113,7 +113,7 @@ class TaskServer:
             outputs=self._settings.outputs,
         )
         project = self._registry.find(parse_text(arguments, "project"))
-        current = plan(project, self._settings.environ)
+        current = resolve(project, self._settings.environ)
         async with live(_Notifier(task)) as observe:
             outcome = await _outcome(self._runner.run_task(current, request, observe))
         self._runner.prepare_next(current)

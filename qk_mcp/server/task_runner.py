@@ -7,8 +7,9 @@ import time
 import anyio
 
 from qk_mcp.errors import GuestFailed, RunLost, RunTimedOut
-from qk_mcp.host.guest import Guest, Plan
+from qk_mcp.host.guest import Guest
 from qk_mcp.host.warm_pool import WarmPool
+from qk_mcp.interpreters.plan import Plan
 from qk_mcp.runs import run as execution
 from qk_mcp.runs.run import Observer, Request, Run
 

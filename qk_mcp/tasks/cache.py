@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from qk_mcp.host.guest import Plan, plan
+from qk_mcp.interpreters.plan import Plan, resolve
 from qk_mcp.projects.project import Project
 from qk_mcp.tasks.catalog import Catalog
 from qk_mcp.tasks.describe import Description, StartedDescription, describe, discard_description, finish_description
@@ -58,9 +58,9 @@ class CatalogCache:
     async def get(self, project: Project) -> Catalog:
         """Return the project's tasks as they are now; simultaneous calls share one description.
 
-        Raises `ProjectBroken`, and what `plan` raises.
+        Raises `ProjectBroken`, and what `resolve` raises.
         """
-        current = plan(project, self._environ)
+        current = resolve(project, self._environ)
         arrived = asyncio.get_running_loop().time()
         known, ended = self._known.get(project.alias, (None, 0.0))
         if known is not None and known.plan == current and known.is_current():

@@ -13,8 +13,9 @@ from typing import Any
 
 from qk_mcp.errors import GuestFailed, ProjectBroken
 from qk_mcp.guest.file_trace import unchanged
-from qk_mcp.host.guest import Guest, Plan
+from qk_mcp.host.guest import Guest
 from qk_mcp.host.launch import start_guest
+from qk_mcp.interpreters.plan import Plan
 from qk_mcp.tasks.catalog import Catalog, parse_report
 from qk_mcp.tasks.report import create_report, read_report, remove_report
 

@@ -12,8 +12,8 @@ from shlex import quote
 from typing import Any
 
 from qk_mcp.errors import ProjectBroken
-from qk_mcp.host.guest import Plan
 from qk_mcp.interpreters.installation import PACKAGE, install_command
+from qk_mcp.interpreters.plan import Plan
 from qk_mcp.text import one_line, printable
 
 __all__ = ["broken", "died", "how_it_ended", "too_slow"]

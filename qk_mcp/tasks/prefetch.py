@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from qk_mcp.errors import QkMcpError
-from qk_mcp.host.guest import plan
+from qk_mcp.interpreters.plan import resolve
 from qk_mcp.projects.project import Project
 from qk_mcp.tasks.describe import StartedDescription, start_description
 
@@ -47,7 +47,7 @@ class Prefetch:
             for alias in list(self._waiting):
                 project = self._waiting.pop(alias)
                 try:
-                    started = self._started[alias] = start_description(plan(project, self._environ))
+                    started = self._started[alias] = start_description(resolve(project, self._environ))
                 except QkMcpError:
                     continue  # the first call for the project reports it
                 return started

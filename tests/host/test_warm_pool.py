@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import quickie
 
-from qk_mcp.host import guest as launcher
 from qk_mcp.host.warm_pool import WarmPool
+from qk_mcp.interpreters.plan import resolve
 from qk_mcp.projects.project import Project
 from tests.conftest import Serve
 from tests.support.client import Client
@@ -184,7 +184,7 @@ def test_a_warm_guest_is_replaced_when_python_would_start_differently(serve: Ser
 def test_an_unused_warm_guest_is_dismissed(tmp_path: Path) -> None:
     """In this process, because a server's warm guest waits for ten minutes."""
     project = Project(alias="app", path=make_project(tmp_path / "project", LOOK))
-    plan = launcher.plan(project, scrubbed(tmp_path / "home"))
+    plan = resolve(project, scrubbed(tmp_path / "home"))
 
     async def prepare(pool: WarmPool) -> None:
         before = tree(os.getpid())

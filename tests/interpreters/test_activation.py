@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qk_mcp.errors import InvalidVariable
-from qk_mcp.interpreters.activation import MARK, environment
+from qk_mcp.interpreters.activation import MARK, activated_environment
 from qk_mcp.interpreters.search import Interpreter
 from qk_mcp.projects.project import Project
 from tests.support.environments import BASE, make_conda, make_venv
@@ -34,7 +34,7 @@ def plain() -> Interpreter:
 def _variables(
     interpreter: Interpreter, environ: dict[str, str], env: dict[str, str | None] | None = None
 ) -> dict[str, str]:
-    return environment(interpreter, Project(alias="app", path=Path("/app"), env=env or {}), environ)
+    return activated_environment(interpreter, Project(alias="app", path=Path("/app"), env=env or {}), environ)
 
 
 def _output(variables: dict[str, str], *command: str | Path, stdin: bytes = b"") -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from qk_mcp.errors import NoInterpreter, QuickieTooOld
-from qk_mcp.interpreters.search import Interpreter, find
+from qk_mcp.interpreters.search import Interpreter, find_interpreter
 from qk_mcp.projects.project import Location, Project
 from tests.support.environments import (
     TAG,
@@ -58,7 +58,7 @@ class Search:
         project = Project(alias="app", path=self.root, python=self.python)
         started = len(_STARTED)
         try:
-            return find(project, Location(tasks=self.tasks, root=self.root), self.environ, own=self.own)
+            return find_interpreter(project, Location(tasks=self.tasks, root=self.root), self.environ, own=self.own)
         finally:
             assert len(_STARTED) == started, "a search starts no process"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qk_mcp.host.guest import plan
+from qk_mcp.interpreters.plan import resolve
 from qk_mcp.projects.project import Project
 from qk_mcp.tasks.catalog import Catalog
 from qk_mcp.tasks.describe import describe
@@ -27,7 +27,7 @@ def described(tmp_path: Path) -> Describe:
 
         async def work() -> Catalog:
             async with asyncio.timeout(60):
-                return (await describe(plan(project, scrubbed(tmp_path / "home")), seconds)).catalog()
+                return (await describe(resolve(project, scrubbed(tmp_path / "home")), seconds)).catalog()
 
         return asyncio.run(work())
 

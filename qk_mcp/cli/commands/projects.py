@@ -143,14 +143,13 @@ def _lasting(text: str, path: Path) -> str:
 
 
 def _entry(project: Project) -> dict[str, Any]:
-    from qk_mcp.interpreters import search as interpreter
+    from qk_mcp.interpreters.plan import resolve
 
     entry: dict[str, Any] = {"alias": project.alias, "path": str(project.path)}
     entry |= dict.fromkeys(("root", "python", "reason", "quickie", "error"))
     try:
-        location = locate(project)
-        entry["root"] = str(location.root)
-        found = interpreter.find(project, location, os.environ)
+        entry["root"] = str(locate(project).root)
+        found = resolve(project, os.environ).interpreter
         entry |= {"python": str(found.python), "reason": found.reason, "quickie": found.quickie}
     except QkMcpError as failure:
         entry["error"] = str(failure)

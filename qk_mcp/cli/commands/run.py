@@ -90,15 +90,15 @@ def shield_task(words: Sequence[str], app: App) -> list[str]:
 async def _run(project: "Project", task: str, args: Sequence[str], limit: float | None, *, as_json: bool) -> int:
     import anyio
 
-    from qk_mcp.host import guest as launcher
     from qk_mcp.host.launch import start_guest
+    from qk_mcp.interpreters.plan import resolve
     from qk_mcp.runs import run as execution
     from qk_mcp.runs.output import MAX_OUTPUT
     from qk_mcp.runs.output_files import outputs_directory
 
     request = execution.Request(task=task, args=args, timeout=limit, max_output=MAX_OUTPUT, outputs=outputs_directory())
     failure: OSError | None = None
-    guest = start_guest(launcher.plan(project, os.environ), stdin=None if os.isatty(0) else 0).listen()
+    guest = start_guest(resolve(project, os.environ), stdin=None if os.isatty(0) else 0).listen()
     with anyio.CancelScope() as scope:
 
         def show(stream: "Stream", data: bytes) -> None:

@@ -21,8 +21,8 @@ from qk_mcp.editing.files import locked
 from qk_mcp.editing.files import replace as replace_file
 from qk_mcp.errors import QkMcpError
 from qk_mcp.guest.file_trace import unchanged
-from qk_mcp.interpreters.search import find
-from qk_mcp.projects.project import Project, locate
+from qk_mcp.interpreters.plan import resolve
+from qk_mcp.projects.project import Project
 from qk_mcp.tasks.catalog import Argument, Task
 
 __all__ = ["known"]
@@ -37,9 +37,9 @@ _KEPT = 30 * 24 * 3600
 
 def known(project: Project, environ: Mapping[str, str]) -> Sequence[Task]:
     """Return the project's tasks as they are, or else as they were, or none. Raises what finding the project raises."""
-    location = locate(project)
-    key = repr((__version__, location, find(project, location, environ)))
-    file = user_cache_path("qk-mcp") / "completion" / hashlib.sha256(os.fsencode(location.tasks)).hexdigest()[:32]
+    plan = resolve(project, environ)
+    key = repr((__version__, plan.location, plan.interpreter))
+    file = user_cache_path("qk-mcp") / "completion" / hashlib.sha256(os.fsencode(plan.location.tasks)).hexdigest()[:32]
     remembered = _read(file)
     if not _holds(remembered, key):
         _wait(_describe_beside(project, environ, key, file))

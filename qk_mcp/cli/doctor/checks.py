@@ -148,7 +148,7 @@ def check_project(project: Project, environ: Mapping[str, str], seconds: float) 
     """Describe a project's tasks, as a server does before it lists them."""
     import asyncio
 
-    from qk_mcp.host import guest as launcher
+    from qk_mcp.interpreters.plan import resolve
     from qk_mcp.tasks.cache import CatalogCache
     from qk_mcp.tasks.catalog import Catalog
 
@@ -161,7 +161,7 @@ def check_project(project: Project, environ: Mapping[str, str], seconds: float) 
 
     subject = f"project {project.alias}"
     try:
-        interpreter = launcher.plan(project, environ).interpreter
+        interpreter = resolve(project, environ).interpreter
         began = time.monotonic()
         catalog = asyncio.run(describe())
     except QkMcpError as failure:
@@ -185,12 +185,11 @@ def check_project(project: Project, environ: Mapping[str, str], seconds: float) 
 
 def _choice_elsewhere(project: Project, chosen: Path, environ: Mapping[str, str]) -> str:
     """Say so if the Python of a project hangs on variables that a graphical client does not pass on."""
-    from qk_mcp.interpreters import search as interpreter
-    from qk_mcp.projects.project import locate
+    from qk_mcp.interpreters.plan import resolve
 
     passed = {name: environ[name] for name in _PASSED if name in environ} | {"PATH": _BARE_PATH}
     try:
-        found = interpreter.find(project, locate(project), passed)
+        found = resolve(project, passed).interpreter
     except QkMcpError:
         return "started by a graphical client, the server would find no Python for it"
     if found.python == chosen:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from qk_mcp.errors import NoSuchTask, QkMcpError
-from qk_mcp.interpreters import search as interpreter
+from qk_mcp.interpreters.plan import resolve
 from qk_mcp.interpreters.search import Interpreter
 from qk_mcp.projects.project import Project, locate
 from qk_mcp.tasks import listing
@@ -68,9 +68,8 @@ async def gather(projects: Sequence[Project], catalogs: CatalogCache, *, quiet: 
 async def _inspect(project: Project, catalogs: CatalogCache) -> Inspected:
     inspected = Inspected(project)
     try:
-        location = locate(project)
-        inspected = replace(inspected, root=location.root)
-        inspected = replace(inspected, interpreter=interpreter.find(project, location, os.environ))
+        inspected = replace(inspected, root=locate(project).root)
+        inspected = replace(inspected, interpreter=resolve(project, os.environ).interpreter)
         return replace(inspected, catalog=await catalogs.get(project))
     except QkMcpError as failure:
         return replace(inspected, failure=failure)

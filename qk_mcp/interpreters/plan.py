@@ -1,0 +1,47 @@
+"""What it takes to start an interpreter for a project: where its tasks are, which Python, which variables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from qk_mcp.interpreters.activation import activated_environment
+from qk_mcp.interpreters.search import Interpreter, find_interpreter
+from qk_mcp.projects.project import Location, Project, locate
+
+__all__ = ["Plan", "resolve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that a project's interpreter is started with. Interpreters of equal plans are interchangeable."""
+
+    project: Project
+    location: Location
+    interpreter: Interpreter
+    variables: Mapping[str, str]
+    """The environment of the tasks."""
+    root: tuple[int, int]
+    """Device and inode of the root, which another directory may replace."""
+
+    @property
+    def note(self) -> str:
+        """What an agent should know of the chosen Python; empty if there is nothing unusual about it."""
+        main = self.project.main_root
+        if main is None or not self.interpreter.borrowed:
+            return ""
+        return (
+            f"this worktree has no environment of its own, so tasks run with {self.interpreter.python}, the main "
+            f"checkout's: a package installed there in editable mode is imported from {main}, not from this worktree"
+        )
+
+
+def resolve(project: Project, environ: Mapping[str, str]) -> Plan:
+    """Return the plan of `project` as its files are now; looks at files only and starts nothing.
+
+    Raises PathMissing and TasksNotFound when there are no tasks, NoInterpreter and QuickieTooOld when no Python
+    can run them, and InvalidVariable for an `env` that no process can have.
+    """
+    location = locate(project)
+    interpreter = find_interpreter(project, location, environ)
+    status = location.root.stat()
+    variables = activated_environment(interpreter, project, environ)
+    return Plan(project, location, interpreter, variables, (status.st_dev, status.st_ino))

@@ -7,8 +7,8 @@ from typing import Any
 __all__ = ["Wrong", "check", "check_listing", "check_printed", "check_run"]
 
 
-class Wrong(Exception):
-    """A contender did not do what was asked of it."""
+class Wrong(AssertionError):
+    """A contender gave a wrong answer."""
 
 
 def check(holds: bool, what: str) -> None:

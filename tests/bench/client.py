@@ -1,8 +1,5 @@
-"""A server process and a raw client: as little between the clock and the wire as can be."""
+"""A server that the benchmark measures, through the JSON-RPC client of the tests."""
 
-import json
-import os
-import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -14,97 +11,60 @@ from typing import Any, Self
 import psutil
 
 from tests.bench.answers import check
+from tests.support.client import Call, Client
 
-__all__ = ["Answer", "Server"]
+__all__ = ["Server", "ToolAnswer"]
 
-_VERSION = "2025-11-25"
 _PATIENCE = 120.0
-"""Seconds after which a server is killed: a bound against hanging, never a measure."""
+"""Seconds to wait for an answer: a bound against hanging, not a measure of speed."""
 _PAUSE = 0.6
-"""Seconds that `settle` waits at least."""
+"""The least number of seconds that `settle` waits."""
 _STILL = 0.15
 _LONGEST = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a tool returned, and when by `time.perf_counter` it was asked and answered."""
+class ToolAnswer:
+    """What a tool returned, and how long it took."""
 
     data: Any
-    asked: float
-    came: float
-
-    @property
-    def seconds(self) -> float:
-        """How long it took."""
-        return self.came - self.asked
+    at: float
+    """The time of arrival, by `time.monotonic`."""
+    seconds: float
 
 
-class Server:
-    """A server that was just started; `began` is when, by `time.perf_counter`."""
+class Server(Client):
+    """A server that was just started; `began` is when, by `time.monotonic`."""
 
     def __init__(self, command: Sequence[str], *, environ: Mapping[str, str], cwd: Path, errors: Path) -> None:
-        self._errors = errors
-        self._asked = 0
-        self._data = bytearray()
-        self._lines: list[bytes] = []
-        with errors.open("wb") as stderr:
-            self.began = time.perf_counter()
-            self._process: subprocess.Popen[bytes] = subprocess.Popen(
-                command,
-                cwd=cwd,
-                env=dict(environ),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                bufsize=0,
-            )
+        # Schema checks cost time that is not the server's, and quickie's own server need not pass them.
+        super().__init__(command, environ=environ, cwd=cwd, errors=errors, strict=False)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it, whatever happened; a server that was closed has ended."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):
-                pipe.close() if pipe else None
+        """Kill the server unless it has ended."""
+        self.process.kill()
+        self.process.wait()
+        self.release()
 
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
+    def seconds_to_initialize(self) -> float:
+        """Begin a session; return the seconds from the start of the process to the answer."""
+        answer = self.initialize()
+        check("serverInfo" in answer.result, f"initialize returns {answer.result}")
+        return answer.at - self.began
 
-    def initialize(self) -> float:
-        """Shake hands; return the seconds from the start of the process to the answer."""
-        about = {"name": "bench", "version": "1"}
-        hello = {"protocolVersion": _VERSION, "capabilities": {}, "clientInfo": about}
-        result, at = self._wait(self._ask("initialize", hello), _PATIENCE)
-        check("serverInfo" in result, f"initialize is answered by {result}")
-        self._send({"method": "notifications/initialized"})
-        return at - self.began
-
-    def call(self, tool: str, patience: float = _PATIENCE, **arguments: Any) -> Answer:
+    def ask(self, tool: str, patience: float = _PATIENCE, **arguments: Any) -> ToolAnswer:
         """Call a tool and wait for what it returns."""
-        asked = time.perf_counter()
-        data, came = self._returned(self._ask("tools/call", {"name": tool, "arguments": arguments}), patience)
-        return Answer(data, asked, came)
+        return _tool_answer(self.start(tool, **arguments), patience)
 
-    def start(self, count: int, tool: str, **arguments: Any) -> set[int]:
-        """Make `count` equal calls, and do not wait."""
-        return {self._ask("tools/call", {"name": tool, "arguments": arguments}) for _ in range(count)}
-
-    def gather(self, calls: set[int]) -> tuple[list[Any], float]:
-        """Wait for calls that were started; return what each returned, and when the last did."""
-        waiting, returned, came = set(calls), [], 0.0
-        while waiting:
-            data, came = self._returned(waiting, _PATIENCE)
-            returned.append(data)
-        return returned, came
+    def gather(self, calls: Sequence[Call]) -> list[ToolAnswer]:
+        """Wait for the answers to calls."""
+        return [_tool_answer(call, _PATIENCE) for call in calls]
 
     def settle(self, longest: float = _LONGEST) -> None:
-        """Wait until neither the server nor a process below it computes: what it prepares is then ready."""
+        """Wait until neither the server nor a process below it uses the processor: its preparations have ended."""
         deadline = time.monotonic() + longest
         time.sleep(_PAUSE)
         before = self._computed()
@@ -115,19 +75,17 @@ class Server:
                 return
             before = now
 
-    def close(self) -> float:
-        """Close its stdin as a client does that leaves; return the seconds until the process has ended."""
-        assert self._process.stdin
-        assert self._process.stdout
-        late = threading.Timer(_PATIENCE, self._process.kill)
-        late.start()
-        began = time.perf_counter()
-        self._process.stdin.close()
-        code = self._process.wait()  # with a timeout, it would be asked for now and then
-        seconds = time.perf_counter() - began
-        late.cancel()
-        self._process.stdout.close()
-        check(code == 0, f"the server ended with {code}: {self._complaint()}")
+    def seconds_to_exit(self) -> float:
+        """Close stdin as a client that quits; return the seconds until the process has ended."""
+        timer = threading.Timer(_PATIENCE, self.process.kill)
+        timer.start()
+        began = time.monotonic()
+        self.hang_up()
+        code = self.process.wait()  # without a timeout: with one, it sleeps between looks
+        seconds = time.monotonic() - began
+        timer.cancel()
+        self.close()
+        check(code == 0, f"the server ended with {code}: {self.stderr()[-1000:]}")
         return seconds
 
     def _computed(self) -> dict[int, float]:
@@ -140,54 +98,11 @@ class Server:
                     seconds[process.pid] = times.user + times.system
         return seconds
 
-    def _ask(self, method: str, params: Mapping[str, Any]) -> int:
-        self._asked += 1
-        self._send({"id": self._asked, "method": method, "params": params})
-        return self._asked
 
-    def _send(self, frame: Mapping[str, Any]) -> None:
-        assert self._process.stdin
-        try:
-            self._process.stdin.write(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
-        except BrokenPipeError:
-            return  # what is read next tells
-
-    def _returned(self, numbers: int | set[int], patience: float) -> tuple[Any, float]:
-        result, at = self._wait(numbers, patience)
-        check(not result.get("isError"), f"a tool failed: {str(result)[:500]}")
-        data = result.get("structuredContent")
-        return (data["result"] if data is not None and set(data) == {"result"} else data), at
-
-    def _wait(self, numbers: int | set[int], patience: float) -> tuple[dict[str, Any], float]:
-        """Return the result of the first request of `numbers` to be answered, which is taken out, and when it came."""
-        waiting = {numbers} if isinstance(numbers, int) else numbers
-        late = threading.Timer(patience, self._process.kill)
-        late.start()
-        try:
-            while True:
-                line, at = self._line()
-                frame = json.loads(line)
-                if frame.get("id") in waiting:
-                    waiting.remove(frame["id"])
-                    check("result" in frame, f"a request failed: {str(frame)[:500]}")
-                    return frame["result"], at
-        finally:
-            late.cancel()
-
-    def _line(self) -> tuple[bytes, float]:
-        """Return the next line and when its end was there."""
-        assert self._process.stdout
-        at = time.perf_counter()
-        while not self._lines:
-            part = os.read(self._process.stdout.fileno(), 1 << 20)
-            at = time.perf_counter()
-            check(bool(part), f"the server ended: {self._complaint()}")
-            head, newline, tail = part.rpartition(b"\n")
-            if newline:
-                self._lines = bytes(self._data + head).split(b"\n")[::-1]
-                self._data = bytearray()
-            self._data += tail
-        return self._lines.pop(), at
-
-    def _complaint(self) -> str:
-        return self._errors.read_text(errors="replace")[-1000:]
+def _tool_answer(call: Call, patience: float) -> ToolAnswer:
+    answer = call.wait(patience)
+    check(not answer.is_error, f"a tool failed: {str(answer.result)[:500]}")
+    data = answer.result.get("structuredContent")
+    if data is not None and set(data) == {"result"}:
+        data = data["result"]
+    return ToolAnswer(data, answer.at, answer.at - call.sent_at)

@@ -27,7 +27,7 @@ def many_tasks(stage: Stage) -> list[Row]:
         _first(peer, right)
 
         def once(server: Server) -> float:
-            answer = server.call("list_tasks")
+            answer = server.ask("list_tasks")
             right(answer.data)
             return answer.seconds
 
@@ -67,9 +67,9 @@ def many_projects(stage: Stage) -> list[Row]:
         with stage.ours(projects).serve() as server:
             count = len(projects)
             first[count] = _first(server, right)
-            server.call("list_tasks")
+            server.ask("list_tasks")
             server.settle()
-            later[count] = [server.call("list_tasks").seconds for _ in range(stage.rounds)]
+            later[count] = [server.ask("list_tasks").seconds for _ in range(stage.rounds)]
             held[count] = resident(server.pid)
             server.close()
     each = (held[_PROJECTS] - held[1]) / (_PROJECTS - 1)
@@ -102,11 +102,11 @@ def many_runs(stage: Stage) -> list[Row]:
     def together(server: Server) -> float:
         server.initialize()
         server.settle()
-        began = time.perf_counter()
-        answers, came = server.gather(server.start(_RUNS, "run_task", task_name="wait", timeout=100))
+        began = time.monotonic()
+        answers = server.gather([server.start("run_task", task_name="wait", timeout=100) for _ in range(_RUNS)])
         for answer in answers:
-            check_run(answer, LINE)
-        return came - began
+            check_run(answer.data, LINE)
+        return max(answer.at for answer in answers) - began
 
     with stage.ours(projects).serve() as ours, peak(ours.pid) as most:
         took = together(ours)
@@ -135,11 +135,12 @@ def _crowd(stage: Stage) -> list[Row]:
     """What is below the server while all runs are under way, and how soon it is gone."""
     with stage.ours({"app": Project(tasks=30, wait=1_000)}).serve() as server:
         server.initialize()
-        server.start(_RUNS, "run_task", task_name="wait", timeout=1_000)
+        for _ in range(_RUNS):
+            server.start("run_task", task_name="wait", timeout=1_000)
         server.settle(longest=100)
         memory, processes = family(server.pid)
         check(processes >= _RUNS, f"of {_RUNS} runs there are {processes} processes")
-        gone = server.close()
+        gone = server.seconds_to_exit()
     return [
         Row(key="runs.guests", label=f"… memory of the {processes} processes below it", ours=[memory], unit="MB"),
         Row(key="runs.exit", label=f"exit with {_RUNS} runs under way", ours=[gone]),
@@ -148,7 +149,7 @@ def _crowd(stage: Stage) -> list[Row]:
 
 def _first(server: Server, right: Callable[[object], None]) -> float:
     server.initialize()
-    answer = server.call("list_tasks")
+    answer = server.ask("list_tasks")
     right(answer.data)
     server.settle()
-    return answer.came - server.began
+    return answer.at - server.began

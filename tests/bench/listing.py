@@ -39,7 +39,7 @@ def _unchanged(stage: Stage, key: str, label: str, projects: Mapping[str, Projec
         def asked(server: Server, calls: int) -> list[float]:
             seconds = []
             for _ in range(calls):
-                answer = server.call("list_tasks")
+                answer = server.ask("list_tasks")
                 check_listing(answer.data, expected)
                 seconds.append(answer.seconds)
             return seconds

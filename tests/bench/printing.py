@@ -28,14 +28,14 @@ def lines(stage: Stage) -> list[Row]:
             server.settle()
             idle.append(resident(server.pid))
             with peak(server.pid) as found:
-                answer = server.call("run_task", _PATIENCE, task_name="lines", timeout=_PATIENCE)
+                answer = server.ask("run_task", _PATIENCE, task_name="lines", timeout=_PATIENCE)
             peaks.append(found.seen)
             check_printed(answer.data, expected)
             return answer.seconds
 
         def scaled() -> float:
             begin = _one_line(peer)
-            answer = peer.call("run_task", _PATIENCE, task_name="lines", timeout=_PATIENCE)
+            answer = peer.ask("run_task", _PATIENCE, task_name="lines", timeout=_PATIENCE)
             check_printed(answer.data, expected_of_peer)
             return begin + (answer.seconds - begin) * _MANY / few.lines
 
@@ -72,6 +72,6 @@ def lines(stage: Stage) -> list[Row]:
 
 def _one_line(server: Server) -> float:
     server.settle()
-    answer = server.call("run_task", task_name="line")
+    answer = server.ask("run_task", task_name="line")
     check_run(answer.data, LINE)
     return answer.seconds

@@ -44,7 +44,7 @@ def _runs(stage: Stage, key: str, what: str, project: Project, *, goals: bool = 
 
         def once(server: Server) -> float:
             server.settle()
-            answer = server.call("run_task", task_name="line")
+            answer = server.ask("run_task", task_name="line")
             check_run(answer.data, LINE)
             return answer.seconds
 
@@ -58,7 +58,7 @@ def _runs(stage: Stage, key: str, what: str, project: Project, *, goals: bool = 
         in_turn(1, works)  # uncounted: the first run in a project is always cold
         seconds = in_turn(stage.rounds, works)
         warm.settle()
-        exits = [warm.close()]
+        exits = [warm.seconds_to_exit()]
         cold.close()
         peer.close()
     rows = []

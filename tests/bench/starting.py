@@ -78,8 +78,8 @@ def _measure(stage: Stage, projects: Mapping[str, Project]) -> _MakeRow:
 
 def _life(contender: Contender, tool: str, right: Callable[[Any], None]) -> _Life:
     with contender.serve() as server:
-        initialized = server.initialize()
-        answer = server.call(tool)
+        initialized = server.seconds_to_initialize()
+        answer = server.ask(tool)
         right(answer.data)
         server.settle()
-        return _Life(initialized, answer.came - server.began, server.close())
+        return _Life(initialized, answer.at - server.began, server.seconds_to_exit())

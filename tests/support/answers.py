@@ -1,4 +1,4 @@
-"""What a server sent, as tests look at it."""
+"""Messages from a server."""
 
 import json
 from dataclasses import dataclass
@@ -44,12 +44,12 @@ class Answer(Message):
 
     @property
     def is_error(self) -> bool:
-        """Whether the tool failed, as against the request."""
+        """Whether the tool failed (a failed request has `error`)."""
         return bool(self.result.get("isError", False))
 
     @property
     def text(self) -> str:
-        """The tool's answer as text."""
+        """The text of a tool's result."""
         blocks = self.result["content"]
         assert len(blocks) == 1, blocks
         assert blocks[0]["type"] == "text", blocks
@@ -64,7 +64,7 @@ class Answer(Message):
 
     @property
     def data(self) -> Any:
-        """What a tool returned: its structured content, which must say the same as the text."""
+        """The structured content of a tool's result; the text must be the same as JSON."""
         assert not self.is_error, self.text
         structured = self.result["structuredContent"]
         data = structured["result"] if set(structured) == {"result"} else structured

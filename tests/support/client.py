@@ -1,4 +1,7 @@
-"""A raw client: it knows the protocol only as far as a test needs it, and takes nothing on trust."""
+"""The JSON-RPC client of the tests and the benchmark.
+
+It speaks the protocol directly, without an SDK. By default it checks each message against the schema.
+"""
 
 import time
 from dataclasses import dataclass
@@ -19,7 +22,7 @@ _INFO = {"name": "raw", "version": "1"}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request under way."""
+    """A request that was sent."""
 
     client: "Client"
     id: int | str
@@ -28,12 +31,12 @@ class Call:
 
     @property
     def answered(self) -> bool:
-        """Whether an answer has come."""
+        """Whether the answer has arrived."""
         return self.id in self.client.answers
 
     @property
     def progress(self) -> list[Message]:
-        """The progress that was reported for this request."""
+        """The progress notifications of this request."""
         reports = self.client.notifications("notifications/progress")
         return [report for report in reports if report.params["progressToken"] == self.id]
 
@@ -43,48 +46,54 @@ class Call:
         return self.client.answers[self.id]
 
     def first_report(self) -> Message:
-        """Wait for progress and return the first."""
+        """Wait for the first progress notification and return it."""
         self.client.until(lambda: self.progress, what=f"progress of {self.method} {self.id}")
         return self.progress[0]
 
     def cancel(self, reason: str = "no longer needed") -> None:
-        """Tell the server that the answer is no longer wanted."""
+        """Cancel the request."""
         self.client.notify("notifications/cancelled", {"requestId": self.id, "reason": reason})
 
 
 class Client(Wire):
-    """A client of one server; `version` is the protocol's revision that was agreed on."""
+    """A client of one server; `version` is the negotiated protocol revision.
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    Without `strict` it accepts messages that break the schema. Other arguments go to Wire.
+    """
+
+    def __init__(self, *args: Any, strict: bool = True, **options: Any) -> None:
         self.version = ""
+        self._strict = strict
         self.answers: dict[int | str, Answer] = {}
         self._asked: dict[int | str, tuple[str, str | None]] = {}
         self._schemas: dict[str, Frame] = {}
         super().__init__(*args, **options)
 
-    # Hearing
+    # Receiving
 
     def received(self, message: Message) -> None:
-        """Check a message against the schema, and an answer against what was asked."""
+        """Keep an answer; check the message against the schema, and the answer against its request."""
         frame = message.frame
         if "method" in frame:
-            if "id" in frame:
-                raise SchemaFault(f"the server asks the client: {frame}")
-            check_notification(self.version or LEGACY, frame)
+            if self._strict and "id" in frame:
+                raise SchemaFault(f"the server sends a request: {frame}")
+            if self._strict:
+                check_notification(self.version or LEGACY, frame)
         elif frame["id"] is not None or "result" in frame:  # an error without id answers what could not be read
-            self._check_answer(frame)
+            if self._strict:
+                self._check_answer(frame)
             self.answers[frame["id"]] = Answer(message.at, frame)
 
     def _check_answer(self, frame: Frame) -> None:
         if frame["id"] not in self._asked or frame["id"] in self.answers:
-            raise SchemaFault(f"an answer that nothing asked for, or a second one: {frame}")
+            raise SchemaFault(f"an answer without a request, or a second one: {frame}")
         method, tool = self._asked[frame["id"]]
         if "error" in frame:
             if not isinstance(frame["error"].get("code"), int) or not isinstance(frame["error"].get("message"), str):
                 raise SchemaFault(f"an error without code or message: {frame}")
             return
         result = frame["result"]
-        if method == "initialize":
+        if method == "initialize":  # the other requests are checked by the revision that it answers
             self.version = result["protocolVersion"]
         check_result(method, self.version, result)
         if method == "tools/list":
@@ -102,20 +111,20 @@ class Client(Wire):
         return [log["data"]["msg"] for log in logs if level in (None, log["level"])]
 
     def hear(self, text: str, level: str | None = None) -> None:
-        """Wait until a log message holds `text`."""
+        """Wait until a log message contains `text`."""
         self.until(lambda: any(text in log for log in self.logs(level)), what=f"log message with {text!r}")
 
-    # Saying
+    # Sending
 
     def expect(self, method: str, number: int | str, tool: str | None = None) -> Call:
-        """Await an answer to a request that the test sends itself."""
+        """Register a request that the test sends itself, and return it."""
         self._asked[number] = (method, tool)
         return Call(self, number, method, time.monotonic())
 
     def request(
         self, method: str, params: Frame | None = None, *, progress: bool = False, log_level: str | None = None
     ) -> Call:
-        """Send a request. `progress` asks for reports; `log_level` asks for logs in the revisions that need that."""
+        """Send a request. `progress` asks for progress; `log_level` asks for logs where the revision needs that."""
         number = len(self._asked) + 1
         meta: Frame = {"progressToken": number} if progress else {}
         if self.version == MODERN:
@@ -133,20 +142,24 @@ class Client(Wire):
         frame: Frame = {"jsonrpc": "2.0", "method": method}
         self.send(frame | ({"params": params} if params else {}))
 
-    def open(self, version: str = LEGACY) -> Frame:
-        """Begin as a client of `version` does, read the tools' schemas, and return what the server says of itself."""
+    def initialize(self, version: str = LEGACY) -> Answer:
+        """Begin a session as a client of `version` does, and return the server's answer."""
         if version == MODERN:
             self.version = MODERN
-            hello = self.request("server/discover").wait().result
-        else:
-            asked = {"protocolVersion": version, "capabilities": {}, "clientInfo": _INFO}
-            hello = self.request("initialize", asked).wait().result
-            self.notify("notifications/initialized")
+            return self.request("server/discover").wait()
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": _INFO}
+        answer = self.request("initialize", params).wait()
+        self.notify("notifications/initialized")
+        return answer
+
+    def open(self, version: str = LEGACY) -> Frame:
+        """Begin a session, read the tools' schemas, and return the result of the first request."""
+        result = self.initialize(version).result
         self.request("tools/list").wait()
-        return hello
+        return result
 
     def start(self, tool: str, progress: bool = False, log_level: str | None = "debug", **arguments: Any) -> Call:
-        """Call a tool and do not wait."""
+        """Call a tool without waiting for the answer."""
         params = {"name": tool, "arguments": arguments}
         return self.request("tools/call", params, progress=progress, log_level=log_level)
 

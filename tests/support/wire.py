@@ -1,4 +1,4 @@
-"""A process and its pipes: JSON-RPC lines in both directions, each one checked as it arrives."""
+"""A server process and its pipes: JSON-RPC lines in both directions."""
 
 import json
 import os
@@ -17,11 +17,15 @@ from tests.support.schema import Frame, SchemaFault, parse_frame
 __all__ = ["PATIENCE", "Wire"]
 
 PATIENCE = 30.0
-"""Seconds after which what does not come is a failure: a bound against hanging, never a measure."""
+"""Seconds to wait for a message: a bound against hanging, not a measure of speed."""
 
 
 class Wire:
-    """A server process and the client's ends of its pipes. The first fault on the wire fails whatever comes next."""
+    """A server process and the client's ends of its pipes.
+
+    A thread reads, so that the time of a message is that of its arrival. The first fault on the wire fails the next
+    wait.
+    """
 
     def __init__(
         self, command: Sequence[str], *, cwd: Path | str, environ: Mapping[str, str], errors: Path, **popen: Any
@@ -29,6 +33,7 @@ class Wire:
         """Start `command`; its standard error goes to the file `errors`; `popen` goes to the call of Popen."""
         self.errors = errors
         with errors.open("ab") as stderr:
+            self.began = time.monotonic()
             options: dict[str, Any] = {"stderr": stderr, "start_new_session": True} | popen
             self.process: subprocess.Popen[bytes] = subprocess.Popen(
                 command, cwd=cwd, env=dict(environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
@@ -51,7 +56,7 @@ class Wire:
         return self.process.pid
 
     def state(self) -> str:
-        """Say whether the server runs."""
+        """Return "running" or how the server ended."""
         code = self.process.poll()
         return "running" if code is None else f"ended with {code}"
 
@@ -59,10 +64,10 @@ class Wire:
         """Return what the server wrote to its standard error."""
         return self.errors.read_text(errors="replace")
 
-    # Hearing
+    # Receiving
 
     def received(self, message: Message) -> None:
-        """Take a message, in the reader's thread, under the lock of `until`; raise SchemaFault if it may not be."""
+        """Handle a message in the reader's thread, under the lock of `until`; raise SchemaFault to refuse it."""
 
     def until(self, ask: Callable[[], Any], within: float = PATIENCE, what: str = "") -> None:
         """Wait until `ask()` is true, asking again with each message; fail on a fault or after `within` seconds."""
@@ -91,8 +96,9 @@ class Wire:
                 if not newline:
                     part += tail
                     continue
+                at = time.monotonic()
                 for line in bytes(part + head).split(b"\n"):
-                    self._take(line)
+                    self._take(line, at)
                 part = bytearray(tail)
         if part:
             self._blame(f"the last line is not complete: {bytes(part[:300])!r}")
@@ -100,7 +106,7 @@ class Wire:
             self._news.notify_all()
 
     def _chunk(self) -> bytes:
-        """Return the next bytes of the wire; never be inside a read that `pause` and `vanish` cannot interrupt."""
+        """Return the next bytes. Wait in select, which `pause` and `vanish` can interrupt, not in read."""
         assert self.process.stdout
         while self._reading.wait():
             ready, _, _ = select.select([self.process.stdout.fileno(), self._nudged], [], [])
@@ -110,9 +116,9 @@ class Wire:
                 break
         return os.read(self.process.stdout.fileno(), 1 << 16)
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, line: bytes, at: float) -> None:
         try:
-            message = Message(time.monotonic(), parse_frame(line))
+            message = Message(at, parse_frame(line))
             with self._news:
                 self.received(message)
                 self.messages.append(message)
@@ -125,7 +131,7 @@ class Wire:
             self.fault = self.fault or fault
             self._news.notify_all()
 
-    # Saying
+    # Sending
 
     def send(self, frame: Frame | bytes) -> None:
         """Write one line; fail if the server does not take it in time."""
@@ -137,15 +143,15 @@ class Wire:
                 assert ready, "the server does not read"
                 line = line[os.write(self.process.stdin.fileno(), line[: 1 << 16]) :]
 
-    # Leaving
+    # Closing
 
     def hang_up(self) -> None:
-        """Close the server's stdin, as clients do first when they leave."""
+        """Close the server's stdin, as clients do first when they quit."""
         assert self.process.stdin
         self.process.stdin.close()
 
     def vanish(self) -> None:
-        """Close both ends, as a client does that was killed."""
+        """Close both pipes, as happens when a client is killed."""
         self.pause()
         self.hang_up()
         assert self.process.stdout
@@ -160,7 +166,7 @@ class Wire:
             raise AssertionError(f"the server does not end\n{self.stderr()}") from None
 
     def close(self) -> None:
-        """Leave as a client does, then insist; fail if the server had to be killed or anything was at fault."""
+        """Close stdin, kill a server that does not end, and fail after that or any earlier fault."""
         self.resume()
         with suppress(OSError):
             self.hang_up()
@@ -170,9 +176,18 @@ class Wire:
             self.process.kill()
             self.process.wait()
             self._blame("the server did not end when its stdin was closed")
-        self._reader.join(10)
+        self.release()
+        assert not self.fault, f"{self.fault}\n{self.stderr()}"
+
+    def release(self) -> None:
+        """Close the pipes of a server that has ended; a second call does nothing."""
+        assert self.process.stdin
         assert self.process.stdout
+        if self.process.stdout.closed:
+            return
+        self._reader.join(10)
+        with suppress(OSError):
+            self.process.stdin.close()
         self.process.stdout.close()
         os.close(self._nudge)
         os.close(self._nudged)
-        assert not self.fault, f"{self.fault}\n{self.stderr()}"

@@ -59,7 +59,14 @@ def test_wrong_usage_is_told_in_one_voice(qk_mcp: CommandLine, line: str, said: 
     assert qk_mcp(*line.split()) == Outcome(2, "", "\n".join(lines) + "\n")
 
 
-@pytest.mark.parametrize("line", ["", "-v", "--project a:/x", "-q --project a:/x -v", "serve"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "--project a:/x",
+        *(pytest.param(line, marks=pytest.mark.long) for line in ("-v", "-q --project a:/x -v", "serve")),
+    ],
+)
 def test_without_a_command_it_serves(qk_mcp: CommandLine, line: str) -> None:
     initialize = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
     process = qk_mcp.start(*line.split(), stdin=subprocess.PIPE)

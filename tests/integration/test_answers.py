@@ -212,6 +212,7 @@ def test_ten_megabytes_without_a_newline(demo: Demo) -> None:
     assert kept(answer) == b"0123456789" * 1_000_000
 
 
+@pytest.mark.long
 def test_a_million_short_lines(demo: Demo) -> None:
     client = demo("""
         import sys
@@ -227,6 +228,7 @@ def test_a_million_short_lines(demo: Demo) -> None:
     assert kept(answer) == b"".join(b"%d\n" % number for number in range(1_000_000))
 
 
+@pytest.mark.long
 def test_memory_stays_bounded(serve: Serve) -> None:
     client = serve("""
         import os

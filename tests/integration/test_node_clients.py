@@ -98,12 +98,14 @@ def inspector(
     return inspect
 
 
+@pytest.mark.long
 def test_the_inspector_finds_no_fault_in_the_tools(inspector: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     result = inspector("--method", "tools/list", "--strict")
     assert result.returncode == 0, result.stderr
     assert [tool["name"] for tool in json.loads(result.stdout)["tools"]] == ["list_tasks", "run_task"]
 
 
+@pytest.mark.long
 def test_the_inspector_lists_and_runs(inspector: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     listed = inspector("--method", "tools/call", "--tool-name", "list_tasks")
     assert listed.returncode == 0, listed.stderr

@@ -185,7 +185,13 @@ def interrupt_as_a_terminal_does(client: Client) -> None:
     os.killpg(client.pid, signal.SIGINT)
 
 
-WAYS = [hang_up, vanish, terminate, interrupt, drop_the_line, interrupt_as_a_terminal_does]
+_LONG_WAYS = (vanish, interrupt, drop_the_line)
+WAYS = [
+    hang_up,
+    terminate,
+    interrupt_as_a_terminal_does,
+    *(pytest.param(way, marks=pytest.mark.long) for way in _LONG_WAYS),
+]
 
 
 @pytest.mark.parametrize("leave", WAYS, ids=lambda way: way.__name__)

@@ -65,6 +65,7 @@ def test_from_a_project_with_an_env_file_for_something_else(serve: Serve, projec
     assert works(serve(root, cwd=root))
 
 
+@pytest.mark.long
 def test_with_settings_of_other_fastmcp_servers_in_the_environment(serve: Serve) -> None:
     """They are not for this one, but perhaps for the project's own: its tasks have them."""
     settings = {"FASTMCP_TRANSPORT": "http", "FASTMCP_LOG_LEVEL": "bogus", "fastmcp_port": "abc"}
@@ -74,7 +75,7 @@ def test_with_settings_of_other_fastmcp_servers_in_the_environment(serve: Serve)
     assert {f"{name}={value}" for name, value in settings.items()} <= set(lines)
 
 
-@pytest.mark.parametrize("kept", [[], ["HOME"]], ids=["nothing", "HOME"])
+@pytest.mark.parametrize("kept", [[], pytest.param(["HOME"], marks=pytest.mark.long)], ids=["nothing", "HOME"])
 def test_with_next_to_no_environment(serve: Serve, tmp_path: Path, kept: list[str]) -> None:
     keep = [f"{name}={value}" for name, value in scrubbed(tmp_path / "home").items() if name in kept]
     command = ["/usr/bin/env", "-i", *keep, *QK_MCP, "serve"]
@@ -161,6 +162,7 @@ def test_with_signals_blocked_by_whoever_started_it(serve: Serve) -> None:
     assert client.process.wait(20) == 128 + signal.SIGTERM
 
 
+@pytest.mark.long
 def test_with_a_standard_error_that_nobody_reads(serve: Serve) -> None:
     client = serve(SOURCE, "-vv", stderr=subprocess.PIPE)
     for number in range(40):
@@ -168,6 +170,7 @@ def test_with_a_standard_error_that_nobody_reads(serve: Serve) -> None:
     assert works(client)
 
 
+@pytest.mark.long
 def test_with_a_thread_that_was_started_before_everything(serve: Serve, tmp_path: Path) -> None:
     """As agents that watch Python programs do, by a sitecustomize or a .pth file."""
     (tmp_path / "site").mkdir()
@@ -226,6 +229,7 @@ def test_a_task_holds_no_descriptor_of_the_servers(serve: Serve) -> None:
     assert len(task) <= 5, task
 
 
+@pytest.mark.long
 def test_with_few_descriptors(serve: Serve) -> None:
     """A shell's limit serves many runs one after the other, for none keeps any; too many at once are refused."""
     client = serve(

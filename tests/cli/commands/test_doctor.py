@@ -396,7 +396,9 @@ def _terminal(columns: int) -> Iterator[tuple[int, Callable[[], str]]]:
         os.close(near)
 
 
-@pytest.mark.parametrize("columns", [60, 80, 160])
+@pytest.mark.parametrize(
+    "columns", [80, pytest.param(60, marks=pytest.mark.long), pytest.param(160, marks=pytest.mark.long)]
+)
 def test_in_a_terminal(qk_mcp: CommandLine, app: Path, columns: int) -> None:
     qk_mcp.write_config(f'[projects]\napp = "{app}"\n')
     for environ, coloured in (({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False)):

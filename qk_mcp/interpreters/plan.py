@@ -25,13 +25,15 @@ class Plan:
     @property
     def note(self) -> str:
         """What an agent should know of the chosen Python; empty if there is nothing unusual about it."""
-        main = self.project.main_root
-        if main is None or not self.interpreter.borrowed:
-            return ""
-        return (
-            f"this worktree has no environment of its own, so tasks run with {self.interpreter.python}, the main "
-            f"checkout's: a package installed there in editable mode is imported from {main}, not from this worktree"
-        )
+        python, rejected = self.interpreter.python, self.interpreter.rejected
+        reason = f"the project's own environment is not used ({rejected})" if rejected else ""
+        if self.interpreter.borrowed:
+            return (
+                f"{reason or 'this worktree has no environment of its own'}; "
+                f"tasks run with {python} of the main checkout: a package installed there in editable mode is imported "
+                f"from {self.project.main_root}, not from this worktree"
+            )
+        return f"{reason}; tasks run with {python}, {self.interpreter.reason}" if reason else ""
 
 
 def resolve(project: Project, environ: Mapping[str, str]) -> Plan:

@@ -45,6 +45,8 @@ class Interpreter:
     """What is nearer to the project or meant by its user, and why it would not do."""
     lacking: Path | None = None
     """The Python of the nearest of those that lack nothing but quickie, or None."""
+    rejected: str = ""
+    """The project's own environment and why it would not do, when this Python is another; else empty."""
     borrowed: bool = False
     """Whether a worktree of the project has none of its own, and this is the main checkout's."""
 
@@ -57,6 +59,8 @@ class _Place:
     path: Path | None
     within: bool = False
     """Whether it belongs to the project or its user's shell, so that quickie may well be installed there."""
+    own: bool = False
+    """Whether it is an environment in the project's own directories."""
     absence: str = ""
     """Why there is nothing to look at; empty when the place is simply not there."""
     borrowed: bool = False
@@ -75,6 +79,7 @@ def find_interpreter(
     tried: list[str] = []
     absent: list[str] = []
     passed: list[str] = []
+    rejected = ""
     lacking: list[Path] = []
     mendable: Unusable | None = None
     for place in _places(project, location, environ, own):
@@ -86,7 +91,9 @@ def find_interpreter(
             try:
                 accepted = _accept(project, place.reason, examine(place.path, environ), environ)
                 lacked = mendable.lacking if mendable else None
-                return replace(accepted, passed=tuple(passed), lacking=lacked, borrowed=place.borrowed)
+                return replace(
+                    accepted, passed=tuple(passed), lacking=lacked, rejected=rejected, borrowed=place.borrowed
+                )
             except Unusable as unusable:
                 if unusable.lacking in lacking:
                     continue  # by another name
@@ -96,6 +103,8 @@ def find_interpreter(
                 reason = str(unusable)
         tried.append(f"{place.reason}{f' ({place.path})' if place.path else ''}: {reason}")
         passed += tried[-1:] if place.within else []
+        if place.own:
+            rejected = rejected or tried[-1]
     raise NoInterpreter(project.alias, tried, absent, _remedy(project, location, mendable, own, environ))
 
 
@@ -124,8 +133,8 @@ def _places(project: Project, location: Location, environ: Mapping[str, str], ow
         for place in _beside(Location(main / location.tasks.name, main)):
             yield replace(place, reason=f"{place.reason} of the main checkout", borrowed=True)
     yield _named("UV_PROJECT_ENVIRONMENT", "UV_PROJECT_ENVIRONMENT", root, environ)
-    yield _Place("pixi's default environment", _existing(root / ".pixi" / "envs" / "default"), within=True)
-    yield _Place("the path in .pdm-python", _pdm(root), within=True)
+    yield _Place("pixi's default environment", _existing(root / ".pixi" / "envs" / "default"), within=True, own=True)
+    yield _Place("the path in .pdm-python", _pdm(root), within=True, own=True)
     executable = _named("QK_EXECUTABLE", "QK_EXECUTABLE", root, environ)
     yield from _behind(executable.path, executable.reason, within=True) if executable.path else [executable]
     yield _named("VIRTUAL_ENV", "the active VIRTUAL_ENV", root, environ)
@@ -143,7 +152,7 @@ def _beside(location: Location) -> Iterator[_Place]:
     """Yield the virtual environments in the tasks module and in the root."""
     for directory, where in ((location.tasks, location.tasks.name), (location.root, "the project's root")):
         for name in (".venv", "venv") if directory.is_dir() else ():
-            yield _Place(f"the {name} in {where}", _existing(directory / name), within=True)
+            yield _Place(f"the {name} in {where}", _existing(directory / name), within=True, own=True)
 
 
 def _existing(path: Path) -> Path | None:

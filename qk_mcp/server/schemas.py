@@ -116,7 +116,10 @@ LIST_OUTPUT: dict[str, Any] = {
                     "project_root": {"type": ["string", "null"]},
                     "tasks": {"type": "array", "items": _TASK},
                     "error": {"type": "string", "description": "Why the project could not be loaded, and what to do"},
-                    "note": {"type": "string", "description": "What was left out of this entry, and how to see it"},
+                    "note": {
+                        "type": "string",
+                        "description": "What was left out and how to see it; what is unusual about its Python",
+                    },
                 },
                 "required": ["project", "project_root", "tasks"],
             },
@@ -147,6 +150,7 @@ RUN_OUTPUT: dict[str, Any] = {
             "description": "For each stream whose text above is incomplete: its full size, and the file with all of it",
             "properties": {"stdout": _STREAM, "stderr": _STREAM},
         },
+        "note": {"type": "string", "description": "What is unusual about the Python that ran the task"},
         "left_running": {
             "type": "array",
             "description": "Processes that the task started and left running",

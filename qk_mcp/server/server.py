@@ -121,7 +121,7 @@ class TaskServer:
             log.warning("run project=%s task=%s: %s", project.alias, task, outcome.what)
             raise outcome
         log.info("run project=%s task=%s exit=%d seconds=%.3f", project.alias, task, outcome.exit_code, outcome.seconds)
-        return tool_answer(outcome.answer())
+        return tool_answer(outcome.answer() | ({"note": current.note} if current.note else {}))
 
     async def prepare(self, projects: Sequence[Project]) -> None:
         """Describe projects before a client asks; the calls for a project report its failure."""

@@ -77,9 +77,11 @@ class Catalog:
     quickie: str
     uncacheable: str
     """What the module uses that files do not show, so that each listing describes it again; empty if nothing."""
+    note: str = ""
+    """What is unusual about the Python that runs the tasks (`Plan.note`); else empty."""
 
 
-def parse_report(report: Mapping[str, Any], root: Path) -> Catalog:
+def parse_report(report: Mapping[str, Any], root: Path, note: str = "") -> Catalog:
     """Return the catalogue in a guest's report on the project at `root`, cleaned and within this module's bounds."""
     tasks = _mappings(report.get("tasks"))
     problems = [_problem(each, root) for each in _mappings(report.get("problems"))[:ITEMS]]
@@ -92,6 +94,7 @@ def parse_report(report: Mapping[str, Any], root: Path) -> Catalog:
         one_line(_text(report.get("python")), NAME_LENGTH),
         one_line(_text(report.get("quickie")), NAME_LENGTH),
         one_line(_text(_mapping(report.get("trace")).get("uncacheable")), NAME_LENGTH),
+        note,
     )
 
 

@@ -99,7 +99,7 @@ async def finish_description(started: StartedDescription, seconds: float) -> Des
     trace = trace if isinstance(trace, dict) else {}
     if isinstance(report.get("error"), dict):
         return Description(plan, broken(plan, report["error"], output), trace)
-    return Description(plan, parse_report(report, plan.location.root), trace)
+    return Description(plan, parse_report(report, plan.location.root, plan.note), trace)
 
 
 async def discard_description(started: StartedDescription) -> None:

@@ -23,8 +23,11 @@ def project_entry(alias: str, catalog: Catalog, pattern: str | None = None) -> d
     """
     tasks = [_task_json(task) for task in catalog.tasks if not pattern or matches(task, pattern)]
     entry: dict[str, Any] = {"project": alias, "project_root": str(catalog.root), "tasks": tasks}
+    notes = [catalog.note] if catalog.note else []
     if catalog.problems:
-        entry["note"] = "not listed because it failed to load: " + shorten("; ".join(catalog.problems), HELP_LENGTH)
+        notes.append("not listed because it failed to load: " + shorten("; ".join(catalog.problems), HELP_LENGTH))
+    if notes:
+        entry["note"] = "; ".join(notes)
     return entry
 
 

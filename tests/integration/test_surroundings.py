@@ -13,7 +13,10 @@ import pytest
 from tests.conftest import Serve
 from tests.support.client import Client
 from tests.support.environment import QK_MCP, scrubbed
+from tests.support.environments import make_venv
 from tests.support.processes import descriptors, read_pid
+from tests.support.projects import make_project
+from tests.support.serving import serving
 
 SOURCE = """
     import os
@@ -261,3 +264,14 @@ def test_both_ways_of_starting_are_the_same_program(tmp_path: Path) -> None:
     ]
     assert said[0] == said[1]
     assert said[0].strip()
+
+
+def test_a_rejected_environment_of_the_project_is_noted(tmp_path: Path) -> None:
+    root = make_project(tmp_path / "project", SOURCE)
+    make_venv(root / ".venv")  # without quickie
+    with serving(tmp_path / "home", root) as client:
+        note = client.run("hello").data["note"]
+        assert "the .venv in the project's root" in note
+        assert "quickie is not installed there" in note
+        assert f"tasks run with {sys.executable}" in note
+        assert client.call("list_tasks").data[0]["note"] == note

@@ -1,6 +1,7 @@
 """A path means the tree that it is in: linked worktrees, submodules and nested repositories."""
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from tests.support.answers import Answer
 from tests.support.cli import CommandLine
 from tests.support.client import Client
+from tests.support.environments import make_venv, site_of
 from tests.support.git import commit_all, git, needs_git
 from tests.support.projects import make_project
 from tests.support.serving import serving
@@ -54,6 +56,12 @@ def add(main: Path) -> Callable[..., Path]:
 def _where(answer: Answer) -> str:
     assert not answer.is_error, answer.text
     return str(answer.data["stdout"]).splitlines()[0]
+
+
+def _environment(directory: Path) -> None:
+    """Make a virtual environment that also has what the tests run with."""
+    make_venv(directory)
+    (site_of(directory) / "more.pth").write_text(f"{site_of(Path(sys.prefix))}\n")
 
 
 @pytest.mark.parametrize("place", [".claude/worktrees/feat", "../feat"])
@@ -151,6 +159,23 @@ def test_projects_below_the_top_of_one_repository(tmp_path: Path) -> None:
         assert "web@feat, api@feat" in client.run("where", project=f"{feat}/README").refusal
     with serving(tmp_path / "home", {"web": top / "web"}) as client:
         assert _where(client.run("where", project=str(feat))) == f"{feat}/web"
+
+
+def test_the_worktrees_own_python_comes_first_and_the_main_checkouts_is_noted(
+    client: Client, main: Path, add: Callable[..., Path]
+) -> None:
+    _environment(main / ".venv")
+    worktree = add("../feat")
+    borrowed = client.run("where", project="app@feat")
+    assert borrowed.data["stdout"].splitlines() == [str(worktree), f"{main}/.venv"]
+    assert f"from {main}, not from this worktree" in borrowed.data["note"]
+    listed = client.call("list_tasks", project="app@feat").data[0]
+    assert f"from {main}, not from this worktree" in listed["note"]
+    _environment(worktree / ".venv")
+    own = client.run("where", project="app@feat")
+    assert own.data["stdout"].splitlines() == [str(worktree), f"{worktree}/.venv"]
+    assert "note" not in own.data
+    assert "note" not in client.call("list_tasks", project="app@feat").data[0]
 
 
 def test_the_current_directory_may_be_a_worktree(tmp_path: Path, main: Path, add: Callable[..., Path]) -> None:

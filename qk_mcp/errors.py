@@ -118,13 +118,13 @@ class ProjectBroken(QkMcpError):
 
 
 class UnknownTask(QkMcpError):
-    """No task of the project has that name or alias."""
+    """A project has no task with that name or alias."""
 
     def __init__(self, alias: str, task: str, near: Sequence[str]) -> None:
         super().__init__(
             f"project {alias!r} has no task named {task!r}",
             "Did you mean " + " or ".join(repr(name) for name in near) + "?" if near else "",
-            "list_tasks shows every task; a name must match exactly",
+            "list_tasks lists the tasks; the name must match exactly",
         )
         self.near = near
 
@@ -152,27 +152,27 @@ class TaskNotNamed(UsageError):
 
 
 class RunTimedOut(QkMcpError):
-    """A task ran longer than it was allowed to, or was not even reached; `began` tells which."""
+    """A task reached its timeout while it ran (`began`), or before it could start."""
 
     def __init__(self, task: str, timeout: float, output: str, *, began: bool) -> None:
         super().__init__(
-            f"task {task!r} ran longer than its timeout of {timeout:g} s; it was stopped with all it had started"
+            f"task {task!r} ran longer than its timeout of {timeout:g} s; it was stopped with all its child processes"
             if began
-            else f"task {task!r} was not reached within its timeout of {timeout:g} s: its project was still loading",
+            else f"task {task!r} did not start within its timeout of {timeout:g} s: its project was still loading",
             hint="pass a larger `timeout` if it needs longer",
             details=output,
         )
 
 
 class RunLost(QkMcpError):
-    """Nobody saw how a task ended; `began` tells whether it was known to have begun."""
+    """The end of a task is unknown because its supervisor was killed. `began`: the task is known to have begun."""
 
     def __init__(self, task: str, output: str, *, began: bool) -> None:
         self.began = began
         super().__init__(
-            f"the run of task {task!r} was lost: the process that watched it was killed",
-            "All that the task had started was stopped; its exit code is not known.",
-            "see whether the machine ran out of memory, then run the task again",
+            f"the run of task {task!r} was lost: the process that supervised it was killed",
+            "Every process that the task had started was stopped. The exit code is unknown.",
+            "check whether the machine ran out of memory, then run the task again",
             details=output,
         )
 

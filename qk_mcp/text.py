@@ -1,4 +1,4 @@
-"""Makes foreign text safe to show (escape sequences, invisible characters, lengths), and mistyped words known."""
+"""Makes foreign text safe to show (no escape sequences or invisible characters, bounded), and finds near names."""
 
 import re
 from collections.abc import Iterable
@@ -24,13 +24,16 @@ _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Zero-width, bidirectional and tag characters: what a reader does not see, a model still reads."""
+"""Zero-width, bidirectional and tag characters: a person does not see them, but a model reads them."""
 
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    """Return `text` as a reader sees it: no escapes, controls or invisible characters, at most `limit` long."""
+    """Return `text` without escape sequences, control and invisible characters, and lone surrogates.
+
+    `limit` is the largest number of characters; an ellipsis marks a cut.
+    """
     text = ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     text = CONTROLS.sub("", text)
     text = _INVISIBLE.sub("", text)
@@ -39,18 +42,18 @@ def printable(text: str, limit: int | None = None) -> str:
 
 
 def one_line(text: str, limit: int | None = None) -> str:
-    """Return `printable(text)` with every run of white space made one blank."""
+    """Return `printable(text)` on one line: each run of white space becomes one space."""
     text = " ".join(printable(text).split())
     return text if limit is None else shorten(text, limit)
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return `text`, cut to `limit` characters with an ellipsis as the last one."""
+    """Return `text`, cut to `limit` characters, the last of which is then an ellipsis."""
     return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"
 
 
 def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """Return those of `known` that `word` may have been meant to be, the nearest first; case does not count."""
+    """Return the names in `known` that resemble `word`, the nearest first. Ignores case."""
     from difflib import get_close_matches
 
     folded: dict[str, str] = {}

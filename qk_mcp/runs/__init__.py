@@ -1,1 +1,1 @@
-"""One run of a task: its output, its progress and its end."""
+"""Runs: one run of a task, its output and its progress."""

@@ -1,8 +1,7 @@
 """Turns the bytes of a stream into text for an agent: decoded, cleaned, bounded.
 
-A terminal would not show escape sequences nor what a redrawn line said before,
-so neither does the text. Whatever the text leaves out, other than colours, is
-in a file, byte for byte.
+As on a terminal, the text has no escape sequences, and only the last state of a line that is redrawn. If readable
+text does not fit, a file has the complete output, byte for byte.
 """
 
 import codecs
@@ -10,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from qk_mcp.runs.output_files import Spool
+from qk_mcp.runs.output_files import OutputFile
 from qk_mcp.text import ESCAPES
 
 __all__ = ["MAX_OUTPUT", "Capture", "Captured", "redraw"]
@@ -18,59 +17,56 @@ __all__ = ["MAX_OUTPUT", "Capture", "Captured", "redraw"]
 MAX_OUTPUT = 30_000
 """Characters of a stream that an answer holds by default."""
 _LINE_LIMIT = 1 << 14
-"""Characters that an unfinished line may have and still be redrawn from its beginning."""
+"""Characters of an unfinished line that is still redrawn from its beginning."""
 _ESCAPE_LIMIT = 4096
 _SPECIAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _REDRAWS = re.compile(r"[\r\b]")
 _CUT_ESCAPE = re.compile(r"(?:\x1b(?:[\]PX^_][^\x07\x1b\x9c]*\x1b?|\[[0-?]*[ -/]*|[ -/]*)|\x9b[0-?]*[ -/]*|\r)\Z")
-"""The beginning of an escape sequence, or of a line end, whose rest is still to come."""
+"""The beginning of an escape sequence or line end whose rest has not arrived yet."""
 _INNER_CONTROLS = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A stream as it is answered."""
+    """A stream in an answer."""
 
     text: str
-    """Cleaned text, at most the bound long plus one line that tells what was left out."""
+    """The cleaned text: at most `limit` characters, and one line that says how much was left out."""
     characters: int
-    """Characters of the cleaned text in full."""
+    """Characters of the complete cleaned text."""
     size: int
     """Bytes that the task wrote."""
     complete: bool
-    """Whether `text` says everything (colours aside)."""
+    """Whether `text` is complete, apart from colours."""
     file: Path | None
-    """Where all bytes lie when `complete` is false; None when they could not be kept."""
+    """The file with the complete output if `complete` is false; None if it could not be written."""
     file_error: str = ""
-    """Why the file is missing or does not hold everything."""
+    """Why the file is missing or incomplete."""
 
 
 class Capture:
-    """Takes the bytes of one stream as they come; holds at most `limit` characters and a line of them."""
+    """Takes the bytes of one stream as they come. Keeps at most `limit` characters and one line in memory."""
 
     def __init__(self, limit: int, directory: Path, name: str) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._held = ""
         self.open_line = ""
-        """The last line as it stands, without an end yet."""
+        """The unfinished last line."""
         self._redrawn = False
-        self._head_limit = limit // 2  # the tail is never of length 0, which a slice could not say
+        self._head_limit = limit // 2  # so that the tail is never empty: text[-0:] is the whole text
         self._tail_limit = limit - self._head_limit
         self._head = ""
         self._tail = ""
         self._characters = 0
-        self._spool = Spool(directory, name)
+        self._file = OutputFile(directory, name)
 
     def feed(self, data: bytes) -> str:
-        """Take `data`; return the text of the lines that are now complete."""
-        self._spool.write(data)
+        """Append `data`. Returns the text of the lines that are now complete."""
+        self._file.write(data)
         return self._commit(self._clean(self._decode(data)))
 
     def finish(self, *, keep: bool = True) -> tuple[str, Captured]:
-        """End the stream; return the rest of its text, and the whole as it is answered.
-
-        Without `keep` no file is left that holds everything.
-        """
+        """End the stream. Returns the rest of its text, and the whole stream. Without `keep` its file is removed."""
         text = self._clean(self._decode(b"", final=True))
         held, self._held = self._held, ""
         text += self._redraw(self.open_line + _INNER_CONTROLS.sub("", held))
@@ -79,14 +75,14 @@ class Capture:
         self._tail = self._tail[-self._tail_limit :]
         left_out = self._characters - len(self._head) - len(self._tail)
         complete = not (left_out or self._redrawn)
-        file, error = self._spool.close(keep=keep and not complete)
+        file, error = self._file.close(keep=keep and not complete)
         text = self._head + self._tail
         if left_out:
             text = self._join(left_out, file, error)
-        return rest, Captured(text, self._characters, self._spool.size, complete, file, error)
+        return rest, Captured(text, self._characters, self._file.size, complete, file, error)
 
     def _clean(self, text: str) -> str:
-        """Return the complete lines of what was held and `text`; the rest becomes `open_line`."""
+        """Return the lines that `text` completes; the rest becomes `open_line`."""
         if self._held:
             text, self._held = self._held + text, ""
         if _SPECIAL.search(text):
@@ -127,7 +123,7 @@ class Capture:
 
     def _join(self, left_out: int, file: Path | None, error: str) -> str:
         head, tail = self._head, self._tail
-        end = head.rfind("\n", len(head) * 3 // 4) + 1  # whole lines read better, where lines are short
+        end = head.rfind("\n", len(head) * 3 // 4) + 1  # whole lines, unless lines are long
         start = tail.find("\n", 0, len(tail) // 4) + 1
         if end:
             left_out += len(head) - end
@@ -141,7 +137,7 @@ class Capture:
 
 
 def redraw(line: str) -> str:
-    """Return what a terminal shows of `line` after its carriage returns and backspaces, more or less."""
+    """Return the last state of a line with carriage returns and backspaces, roughly as a terminal shows it."""
     if not _REDRAWS.search(line):
         return line
     line = next((part for part in reversed(line.split("\r")) if part), "")

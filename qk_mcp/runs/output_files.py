@@ -1,4 +1,4 @@
-"""Keeps every byte of a stream: in memory while they are few, then in a private file."""
+"""Keeps the complete output of a stream: small outputs in memory, larger ones in a private file."""
 
 import os
 import re
@@ -9,23 +9,23 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["FILES_LIMIT", "FILE_AGE", "FILE_LIMIT", "Spool", "file_name", "outputs_directory", "prune"]
+__all__ = ["FILES_LIMIT", "FILE_AGE", "FILE_LIMIT", "OutputFile", "output_name", "outputs_directory", "prune_outputs"]
 
 FILE_LIMIT = 1 << 30
 """Bytes of one stream that are kept in a file."""
 FILES_LIMIT = 4 << 30
-"""Bytes that all kept files may take together; the oldest go first."""
+"""Bytes of all kept files. The oldest files are removed first."""
 FILE_AGE = 7 * 24 * 3600
-"""Seconds that a file is kept."""
+"""Seconds after which a file is removed."""
 
 _NAME = re.compile(r"\d{8}-\d{6}-.+-[0-9a-f]{8}\.(stdout|stderr)")
-"""What `file_name` returns: nothing else is ever removed."""
+"""The names that `output_name` returns. No other file is ever removed."""
 _MEMORY = 1 << 16
-"""Bytes that are held before the file is opened, and between writes to it."""
+"""Bytes kept in memory before the file is created, and between writes to it."""
 
 
-class Spool:
-    """All bytes of one stream; `size` counts them."""
+class OutputFile:
+    """The complete output of one stream; `size` counts its bytes."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self._directory = directory
@@ -38,14 +38,14 @@ class Spool:
         self.size = 0
 
     def write(self, data: bytes) -> None:
-        """Take `data`; a full disk is told by `close`."""
+        """Append `data`. `close` reports a failure, such as a full disk."""
         self.size += len(data)
         self._memory += data
         if len(self._memory) > _MEMORY:
             self._flush()
 
     def close(self, *, keep: bool) -> tuple[Path | None, str]:
-        """End, and keep the file or remove it; return where it lies, and why it is missing or not complete."""
+        """Keep or remove the file. Returns its path, and why it is missing or incomplete."""
         if keep:
             self._flush()
         if self._descriptor is not None:
@@ -55,7 +55,7 @@ class Spool:
             self._path.unlink(missing_ok=True)
             self._path = None
         if keep:
-            prune(self._directory, spare=self._path)
+            prune_outputs(self._directory, current=self._path)
         return (self._path, self._error) if keep else (None, "")
 
     def _flush(self) -> None:
@@ -82,7 +82,7 @@ class Spool:
 
 
 def outputs_directory() -> Path:
-    """Where complete outputs are kept: in the user's state directory; without a home, in a temporary one."""
+    """Return the directory of kept outputs: in the user's state directory, or a temporary one without a home."""
     from platformdirs import user_state_path
 
     try:
@@ -93,7 +93,7 @@ def outputs_directory() -> Path:
 
 
 def _temporary() -> Path:
-    """Return a private directory where everybody may make some: not one that somebody else has made for us."""
+    """Return a private directory in the shared temporary directory, never one that another user has created."""
     path = Path(tempfile.gettempdir(), f"qk-mcp-{os.getuid()}")
     with suppress(OSError):
         path.mkdir(mode=0o700, exist_ok=True)
@@ -103,14 +103,14 @@ def _temporary() -> Path:
     return Path(tempfile.gettempdir(), f"qk-mcp-{os.getuid()}-{secrets.token_hex(8)}")
 
 
-def file_name(task: str, stream: str) -> str:
-    """A fresh file name that tells the time, the task and the stream."""
+def output_name(task: str, stream: str) -> str:
+    """Return a unique file name with the time, the task and the stream."""
     safe = re.sub(r"[^A-Za-z0-9_.-]+", "-", task)[:40].strip("-.") or "task"
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{safe}-{secrets.token_hex(4)}.{stream}"
 
 
-def prune(directory: Path, *, spare: Path | None = None) -> None:
-    """Remove kept outputs that are older than `FILE_AGE`, and the oldest while all are larger than `FILES_LIMIT`."""
+def prune_outputs(directory: Path, *, current: Path | None = None) -> None:
+    """Remove outputs older than `FILE_AGE`, then the oldest until `FILES_LIMIT` holds. Never removes `current`."""
     now = time.time()
     found = []
     try:
@@ -119,13 +119,13 @@ def prune(directory: Path, *, spare: Path | None = None) -> None:
                 status = entry.stat(follow_symlinks=False)
                 found.append((status.st_mtime, status.st_size, Path(entry.path)))
     except OSError:
-        return  # nothing is kept yet
+        return  # nothing has been kept yet
     total = sum(size for _, size, _ in found)
     for modified, size, path in sorted(found):
-        if path == spare or (now - modified < FILE_AGE and total <= FILES_LIMIT):
+        if path == current or (now - modified < FILE_AGE and total <= FILES_LIMIT):
             continue
         try:
             path.unlink()
         except OSError:
-            continue  # another server was quicker
+            continue  # another server has removed it
         total -= size

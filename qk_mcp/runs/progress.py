@@ -1,8 +1,7 @@
-"""Output while it is produced: lines gathered into log messages, the last one told as progress.
+"""Live output: sends lines to the client as log messages, and the last line as progress.
 
-Nothing here ever slows a task: what a slow client has no time for is skipped,
-with a line that says so. Log messages are deprecated in MCP 2026-07-28 and a
-client of that revision gets them only when it asks; progress works in all.
+A slow client never slows a task: lines that it has no time for are skipped, and a message counts them. Log messages
+are deprecated in MCP 2026-07-28, where a client gets them only on request; progress works in every revision.
 """
 
 import time
@@ -13,38 +12,39 @@ from typing import Protocol
 import anyio
 
 from qk_mcp.runs.output import redraw
-from qk_mcp.runs.run import Observer, Stream
+from qk_mcp.runs.streams import Observer, Stream
 
-__all__ = ["Client", "live"]
+__all__ = ["LiveClient", "send_live_output"]
 
 _GATHER = 0.05
-"""Seconds in which lines are gathered into one message."""
+"""Seconds for which lines are collected into one message."""
 _QUIET = 0.25
-"""Seconds without output after which an unfinished line (a prompt) is shown."""
+"""Seconds without output after which an unfinished line, such as a prompt, is sent."""
 _TICK = 1.0
-"""Seconds between progress messages, and until the first."""
+"""Seconds until the first progress message, and between two of them."""
 _SETTLE = 0.05
-"""Seconds between the last progress message and the answer: some clients break on a progress that comes late."""
+"""Seconds between the last progress message and the answer: some clients fail if progress arrives after it."""
 _FLUSH = 0.5
-"""Seconds that the last messages may take once the task has ended."""
+"""Seconds for the last messages after the task has ended."""
 _PENDING = 1 << 18
-"""Characters that may wait for the client."""
+"""Characters that wait for the client at most."""
 _LAST_LINE = 200
+"""Characters of a progress message."""
 
 
-class Client(Protocol):
-    """Where messages go."""
+class LiveClient(Protocol):
+    """The receiver of live output."""
 
     async def log(self, stream: Stream, text: str) -> None:
-        """Send lines of a stream, without the last line end."""
+        """Send lines of a stream, without the last newline."""
 
     async def progress(self, seconds: float, message: str) -> None:
-        """Tell that the task has run for `seconds`."""
+        """Report that the task has run for `seconds`."""
 
 
 @asynccontextmanager
-async def live(client: Client) -> AsyncIterator[Observer]:
-    """Yield an observer for `execution.run`, and send what it sees for as long as the block lasts."""
+async def send_live_output(client: LiveClient) -> AsyncIterator[Observer]:
+    """Yield an observer for `run_in_guest`, and send what it receives until the block ends."""
     feed = _Feed(client)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(feed.send)
@@ -58,7 +58,7 @@ async def live(client: Client) -> AsyncIterator[Observer]:
 
 
 class _Feed:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: LiveClient) -> None:
         self._client = client
         self._began = time.monotonic()
         self.ticked = 0.0
@@ -102,7 +102,7 @@ class _Feed:
                 return
             with anyio.move_on_after(_QUIET) as quiet:
                 await self._wake.wait()
-            if quiet.cancelled_caught or time.monotonic() - shown > _TICK:  # a bar that is redrawn is never quiet
+            if quiet.cancelled_caught or time.monotonic() - shown > _TICK:  # a redrawn bar is never quiet
                 self._take_open_lines()
                 await self._send_pending()
                 shown = time.monotonic()

@@ -1,15 +1,10 @@
-"""One run of a task: start it, feed it, watch it, stop it, collect what it said."""
+"""One run of a task: sends the request to a guest, collects the output, and stops the process tree."""
 
-import asyncio
-import fcntl
-import os
-import struct
-import termios
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 
@@ -17,30 +12,23 @@ from qk_mcp.errors import RunLost, RunTimedOut, UnknownTask
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.stop import LeftRunning, drain_pipes, left_running, stop_guest
 from qk_mcp.runs.output import Capture, Captured
-from qk_mcp.runs.output_files import file_name
+from qk_mcp.runs.output_files import output_name
+from qk_mcp.runs.streams import Observer, Sink, StdinFeeder, Stream, StreamReader
 from qk_mcp.tasks.load_errors import broken, died
 
-__all__ = ["Observer", "Request", "Run", "Sink", "Stream", "run"]
-
-type Stream = Literal["stdout", "stderr"]
-type Observer = Callable[[Stream, str, str], None]
-"""Called with a stream, the text of lines that became complete, and the unfinished line after them."""
-type Sink = Callable[[Stream, bytes], None]
-"""Takes the bytes of a stream as they come, and with it nothing is captured: the streams of the `Run` are empty."""
-
-_CHUNK = 1 << 16
+__all__ = ["Request", "Run", "run_in_guest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to run, and its bounds."""
+    """A task to run, with its arguments and limits."""
 
     task: str
     args: Sequence[str] = ()
     stdin: str | None = None
-    """Text for the task's standard input; None and "" mean /dev/null."""
+    """Text for the task's standard input. None and "" mean /dev/null."""
     timeout: float | None = None
-    """Seconds until the run is stopped; None for no limit."""
+    """Seconds after which the run is stopped; None for no limit."""
     max_output: int
     """Characters of each stream in the result."""
     outputs: Path
@@ -49,7 +37,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a task ended, and what it said."""
+    """The exit code and the output of a task."""
 
     exit_code: int
     """Negative for a signal, as in `subprocess`."""
@@ -59,7 +47,7 @@ class Run:
     seconds: float
 
     def answer(self) -> dict[str, Any]:
-        """Return the run as `run_task` answers it; some keys are there only when they have something to say."""
+        """Return the answer of `run_task`. Keys without a value are absent."""
         answer: dict[str, Any] = {"exit_code": self.exit_code, "stdout": self.stdout.text, "stderr": self.stderr.text}
         streams = {"stdout": self.stdout, "stderr": self.stderr}
         truncated = {name: _truncated(stream) for name, stream in streams.items() if not stream.complete}
@@ -71,32 +59,28 @@ class Run:
 
 
 def _truncated(stream: Captured) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "characters": stream.characters,
-        "bytes": stream.size,
-        "file": None if stream.file is None else str(stream.file),
-    }
-    return told | ({"error": stream.file_error} if stream.file_error else {})
+    file = None if stream.file is None else str(stream.file)
+    size: dict[str, Any] = {"characters": stream.characters, "bytes": stream.size, "file": file}
+    return size | ({"error": stream.file_error} if stream.file_error else {})
 
 
-async def run(
+async def run_in_guest(
     guest: Guest, request: Request, observe: Observer | None = None, sink: Sink | None = None, *, waited: float = 0.0
 ) -> Run:
-    """Run a task in `guest`, which is used up by it, and return how it ended.
+    """Run a task in `guest`, which runs nothing else afterwards. `waited` counts seconds of the timeout that are over.
 
-    `waited` is how many seconds of its timeout are over already.
+    A task that ends by itself leaves its children running. In every other case (timeout, cancellation, a task that
+    never begins) the whole process tree is stopped.
 
-    Whatever ends this coroutine early ends the task's whole process tree, and so
-    does a task that never began; one that ends by itself leaves its children alone. Raises `UnknownTask`,
-    `ProjectBroken`, `RunTimedOut` (with the output so far) and `RunLost`.
+    Raises `UnknownTask`, `ProjectBroken`, `RunTimedOut` (with the output so far) and `RunLost`.
     """
     began = time.monotonic()
+    streams: tuple[tuple[int, Stream], ...] = ((guest.stdout, "stdout"), (guest.stderr, "stderr"))
     readers = [
-        _Reader(guest.stdout, "stdout", request, observe, sink),
-        _Reader(guest.stderr, "stderr", request, observe, sink),
+        StreamReader(descriptor, stream, _capture(request, stream), observe, sink) for descriptor, stream in streams
     ]
-    feeder = _Feeder(guest.stdin, request.stdin)
-    said: dict[str, Any] | None = None
+    feeder = StdinFeeder(guest.stdin, request.stdin)
+    reply: dict[str, Any] | None = None
     by_itself = answered = False
     left: tuple[LeftRunning, ...] = ()
     try:
@@ -111,7 +95,7 @@ async def run(
                     "warm": guest.warm,
                 }
             )
-            said = await guest.answer()
+            reply = await guest.answer()
             await guest.ended.wait()
             if guest.exit_code is not None and guest.began:
                 left = await left_running(guest)
@@ -122,11 +106,11 @@ async def run(
             if not by_itself:
                 await stop_guest(guest)
             feeder.close()
-            held = [reader.stop() for reader in readers]
-            drain_pipes([descriptor for descriptor in held if descriptor is not None], keep=by_itself)
+            pipes = [reader.stop() for reader in readers]
+            drain_pipes([pipe for pipe in pipes if pipe is not None], keep=by_itself)
             stdout, stderr = (reader.finish(keep=answered) for reader in readers)
             await guest.release()
-    match said:
+    match reply:
         case {"event": "outdated"}:
             raise RunLost(request.task, _so_far(stdout, stderr), began=False)
         case {"event": "unknown", "near": [*near]}:
@@ -138,109 +122,23 @@ async def run(
     if guest.leader is None and guest.process.returncode is not None:
         raise died(guest.plan, guest.process.returncode, stdout.text + stderr.text)
     if guest.exit_code is None:
-        lost_after_start = guest.began or said == {"event": "began"}
+        lost_after_start = guest.began or reply == {"event": "began"}
         raise RunLost(request.task, _so_far(stdout, stderr), began=lost_after_start)
     if not guest.began:
         raise died(guest.plan, guest.exit_code, stdout.text + stderr.text)
     return Run(guest.exit_code, stdout, stderr, left, time.monotonic() - began)
 
 
+def _capture(request: Request, stream: Stream) -> Capture:
+    return Capture(request.max_output, request.outputs, output_name(request.task, stream))
+
+
 def _so_far(stdout: Captured, stderr: Captured) -> str:
-    """Return what a run had printed when it was stopped, and where the whole of it lies."""
+    """Return what a run had printed when it was stopped, and the files with the complete output."""
     parts = []
     for name, stream in (("stdout", stdout), ("stderr", stderr)):
         if stream.text:
             parts.append(f"--- {name} so far ---\n{stream.text.rstrip()}")
         if stream.file is not None:
-            parts.append(f"--- every byte of {name}: {stream.file} ---")
+            parts.append(f"--- complete {name}: {stream.file} ---")
     return "\n".join(parts) or "It had printed nothing."
-
-
-class _Reader:
-    """Reads one stream as it comes."""
-
-    def __init__(
-        self, descriptor: int, stream: Stream, request: Request, observe: Observer | None, sink: Sink | None
-    ) -> None:
-        self._descriptor = descriptor
-        self._stream: Stream = stream
-        self._observe = observe
-        self._sink = sink
-        self._capture = Capture(request.max_output, request.outputs, file_name(request.task, stream))
-        self._loop = asyncio.get_running_loop()
-        self._ended = False
-        self._loop.add_reader(descriptor, self._read, _CHUNK)
-
-    def stop(self) -> int | None:
-        """Take what the pipe holds now; return its descriptor if others still hold the other end, else close it."""
-        waiting = 0 if self._ended else _bytes_waiting(self._descriptor)
-        while waiting > 0 and not self._ended:
-            waiting -= self._read(min(waiting, _CHUNK))
-        if not self._ended:
-            self._read(1)  # which meets the end of file, if nobody does
-        if self._ended:
-            return None
-        self._loop.remove_reader(self._descriptor)
-        return self._descriptor
-
-    def finish(self, *, keep: bool) -> Captured:
-        """Return the whole of the stream, once it is stopped; `keep` allows a file for it."""
-        text, captured = self._capture.finish(keep=keep)
-        if self._observe is not None:
-            self._observe(self._stream, text, "")
-        return captured
-
-    def _read(self, count: int) -> int:
-        try:
-            data = os.read(self._descriptor, count)
-        except BlockingIOError:
-            return 0
-        if not data:
-            self._loop.remove_reader(self._descriptor)
-            os.close(self._descriptor)
-            self._ended = True
-        elif self._sink is not None:
-            self._sink(self._stream, data)
-        else:
-            text = self._capture.feed(data)
-            if self._observe is not None:
-                self._observe(self._stream, text, self._capture.open_line)
-        return len(data)
-
-
-def _bytes_waiting(descriptor: int) -> int:
-    answer = fcntl.ioctl(descriptor, termios.FIONREAD, struct.pack("i", 0))
-    count: int = struct.unpack("i", answer)[0]
-    return count
-
-
-class _Feeder:
-    """Writes the task's standard input as fast as the task reads it."""
-
-    def __init__(self, descriptor: int, text: str | None) -> None:
-        self._descriptor = descriptor
-        self._rest = memoryview((text or "").encode("utf-8", "surrogatepass"))
-        self._loop = asyncio.get_running_loop()
-        self._open = True
-        if self._rest:
-            self._loop.add_writer(descriptor, self._write)
-        else:
-            self.close()
-
-    def close(self) -> None:
-        """End the standard input."""
-        if self._open:
-            self._open = False
-            self._loop.remove_writer(self._descriptor)
-            os.close(self._descriptor)
-
-    def _write(self) -> None:
-        try:
-            self._rest = self._rest[os.write(self._descriptor, self._rest[:_CHUNK]) :]
-        except BlockingIOError:
-            return
-        except BrokenPipeError:
-            self.close()  # the task does not want it
-            return
-        if not self._rest:
-            self.close()

@@ -18,8 +18,9 @@ from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import resolve
 from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
-from qk_mcp.runs.progress import live
-from qk_mcp.runs.run import Request, Stream
+from qk_mcp.runs.progress import send_live_output
+from qk_mcp.runs.run import Request
+from qk_mcp.runs.streams import Stream
 from qk_mcp.server import schemas
 from qk_mcp.server.answers import tool_answer, tool_error
 from qk_mcp.server.arguments import check_names, parse_seconds, parse_text, parse_words
@@ -114,7 +115,7 @@ class TaskServer:
         )
         project = self._registry.find(parse_text(arguments, "project"))
         current = resolve(project, self._settings.environ)
-        async with live(_Notifier(task)) as observe:
+        async with send_live_output(_Notifier(task)) as observe:
             outcome = await _outcome(self._runner.run_task(current, request, observe))
         self._runner.prepare_next(current)
         if isinstance(outcome, QkMcpError):

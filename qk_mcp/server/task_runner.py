@@ -10,8 +10,8 @@ from qk_mcp.errors import GuestFailed, RunLost, RunTimedOut
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import Plan
-from qk_mcp.runs import run as execution
-from qk_mcp.runs.run import Observer, Request, Run
+from qk_mcp.runs.run import Request, Run, run_in_guest
+from qk_mcp.runs.streams import Observer
 
 __all__ = ["TaskRunner"]
 
@@ -50,7 +50,7 @@ class TaskRunner:
         asyncio.get_running_loop().call_later(_AFTER_ANSWER, self._warm_pool.prepare, plan)
 
     async def _run(self, guest: Guest, request: Request, observe: Observer, arrived: float) -> Run:
-        return await execution.run(guest, request, observe, waited=time.monotonic() - arrived)
+        return await run_in_guest(guest, request, observe, waited=time.monotonic() - arrived)
 
     async def _start_guest(self, plan: Plan, request: Request, arrived: float) -> Guest:
         """Wait for a slot, and return a warm or a new guest. Raises `RunTimedOut` and `GuestFailed`."""

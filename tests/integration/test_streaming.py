@@ -1,4 +1,4 @@
-"""Output while it is produced: log and progress messages."""
+"""Live output: log and progress messages."""
 
 import time
 
@@ -69,17 +69,17 @@ def test_the_task_is_the_logger(demo: Demo) -> None:
     assert {message.params["logger"] for message in messages} == {"quick"}
 
 
-def test_a_prompt_is_seen_before_it_is_answered(demo: Demo) -> None:
+def test_a_prompt_is_sent_while_the_task_waits(demo: Demo) -> None:
     client = demo(GATED)
     call = client.start("run_task", task_name="prompt")
     client.hear("Continue? [y/N]", "info")
     assert not call.answered
     (demo.root / "a").touch()
     assert call.wait().data["stdout"] == "Continue? [y/N] yes\n"
-    assert "".join(client.logs("info")).count("Continue?") == 1, "what was shown is not shown again"
+    assert "".join(client.logs("info")).count("Continue?") == 1, "the prompt is sent once"
 
 
-def test_everything_that_was_printed_is_shown_once_and_in_order(demo: Demo) -> None:
+def test_every_line_is_sent_once_and_in_order(demo: Demo) -> None:
     client = demo(GATED)
     answer = client.run("steady").data
     assert "\n".join(client.logs("info")) + "\n" == answer["stdout"]
@@ -99,7 +99,7 @@ def test_many_lines_share_a_message(demo: Demo) -> None:
     assert len(client.logs("info")) < 100
 
 
-def test_a_redrawn_line_is_shown_in_few_states(demo: Demo) -> None:
+def test_a_redrawn_line_is_sent_in_few_states(demo: Demo) -> None:
     client = demo(GATED)
     assert client.run("redraw").data["stdout"] == "done\n"
     shown = "\n".join(client.logs("info"))
@@ -108,7 +108,7 @@ def test_a_redrawn_line_is_shown_in_few_states(demo: Demo) -> None:
     assert shown.count("%") < 20
 
 
-def test_a_bar_that_is_never_quiet_is_shown_as_it_goes(demo: Demo) -> None:
+def test_a_bar_that_is_never_quiet_is_sent_once_a_second(demo: Demo) -> None:
     client = demo("""
         import time
         from quickie import task
@@ -138,7 +138,7 @@ def test_a_bar_that_is_never_quiet_is_shown_as_it_goes(demo: Demo) -> None:
 # Progress
 
 
-def test_progress_tells_the_last_line(demo: Demo) -> None:
+def test_progress_has_the_last_line(demo: Demo) -> None:
     client = demo(GATED)
     call = client.start("run_task", task_name="steady", progress=True)
     answered = call.wait().at
@@ -150,8 +150,8 @@ def test_progress_tells_the_last_line(demo: Demo) -> None:
     assert all(report.params["message"].startswith("tick ") for report in reports)
 
 
-def test_the_answer_keeps_away_from_the_last_progress(demo: Demo) -> None:
-    """Some clients drop the connection on a progress that they take up after the answer."""
+def test_the_answer_comes_well_after_the_last_progress(demo: Demo) -> None:
+    """Some clients close the connection if they handle progress after the answer."""
     client = demo("""
         import os
         from quickie import Arg, task
@@ -163,7 +163,7 @@ def test_the_answer_keeps_away_from_the_last_progress(demo: Demo) -> None:
             os._exit(0)
     """)
     gaps = []
-    for gate in "abc":  # more than one try, for a busy machine may deliver both together
+    for gate in "abc":  # several tries: a busy machine may deliver both together
         call = client.start("run_task", task_name="wait", args=[gate], progress=True)
         report = call.first_report()
         (demo.root / gate).touch()
@@ -171,7 +171,7 @@ def test_the_answer_keeps_away_from_the_last_progress(demo: Demo) -> None:
     assert max(gaps) > 0.03, gaps
 
 
-def test_a_silent_task_shows_that_it_lives(demo: Demo) -> None:
+def test_a_silent_task_has_progress(demo: Demo) -> None:
     client = demo(GATED)
     call = client.start("run_task", task_name="silent", progress=True)
     call.wait()
@@ -179,20 +179,20 @@ def test_a_silent_task_shows_that_it_lives(demo: Demo) -> None:
     assert all(report.params["message"] for report in call.progress)
 
 
-def test_nobody_who_did_not_ask_gets_progress(demo: Demo) -> None:
+def test_progress_needs_a_token(demo: Demo) -> None:
     client = demo(GATED)
     client.run("steady")
     assert client.notifications("notifications/progress") == []
 
 
-def test_a_quick_task_has_no_progress_to_tell(demo: Demo) -> None:
+def test_a_quick_task_has_no_progress(demo: Demo) -> None:
     client = demo(GATED)
     call = client.start("run_task", task_name="quick", progress=True)
     call.wait()
     assert call.progress == []
 
 
-def test_clients_of_the_newest_revision_hear_what_they_ask_for(serve: Serve) -> None:
+def test_modern_clients_get_the_log_level_that_they_ask_for(serve: Serve) -> None:
     client = serve(GATED, version=MODERN)
     for asked, heard in ((None, False), ("error", False), ("warning", False), ("info", True), ("debug", True)):
         client.messages.clear()
@@ -200,14 +200,14 @@ def test_clients_of_the_newest_revision_hear_what_they_ask_for(serve: Serve) -> 
         assert ("quick" in client.logs("info")) is heard, asked
 
 
-def test_a_client_that_sets_a_level_is_spared_the_rest(serve: Serve) -> None:
+def test_a_client_that_sets_a_level_gets_no_lower_one(serve: Serve) -> None:
     client = serve(GATED)
     client.request("logging/setLevel", {"level": "error"}).wait()
     client.run("quick")
     assert client.logs() == []
 
 
-# A client that is slow
+# A slow client
 
 
 def test_a_client_that_does_not_read_does_not_slow_the_task(demo: Demo) -> None:

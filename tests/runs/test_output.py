@@ -1,4 +1,4 @@
-"""`qk_mcp.runs.output`: what an agent reads of the bytes that a task wrote."""
+"""`qk_mcp.runs.output`: the bytes of a stream become text for an agent."""
 
 import os
 import stat
@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qk_mcp.runs import output_files as spool
+from qk_mcp.runs import output_files
 from qk_mcp.runs.output import Capture, Captured
-from qk_mcp.runs.output_files import FILE_AGE, file_name, prune
+from qk_mcp.runs.output_files import FILE_AGE, output_name, prune_outputs
 
 
 def capture(chunks: list[bytes], directory: Path, limit: int = 30_000) -> tuple[str, Captured]:
-    """Feed chunks; return the text as it was seen live, and the result."""
-    stream = Capture(limit, directory, file_name("task", "stdout"))
+    """Feed chunks. Return the text that was sent live, and the captured stream."""
+    stream = Capture(limit, directory, output_name("task", "stdout"))
     live = "".join(stream.feed(chunk) for chunk in chunks)
     rest, captured = stream.finish()
     return live + rest, captured
@@ -68,13 +68,13 @@ def test_text_does_not_depend_on_how_bytes_arrive(
         (b"tab\tand form\x0cfeed", "tab\tand formfeed"),
     ],
 )
-def test_text_is_what_a_terminal_would_show(tmp_path: Path, data: bytes, text: str) -> None:
+def test_text_is_what_a_terminal_shows(tmp_path: Path, data: bytes, text: str) -> None:
     assert capture([data], tmp_path)[1].text == text
 
 
-def test_colours_alone_leave_nothing_behind(tmp_path: Path) -> None:
+def test_colours_alone_need_no_file(tmp_path: Path) -> None:
     _, captured = capture([b"\x1b[31mred\x1b[0m\n"] * 10_000, tmp_path)
-    assert not captured.complete  # 40,000 characters are over the bound
+    assert not captured.complete  # 40,000 characters exceed the limit
     _, captured = capture([b"\x1b[31mred\x1b[0m\n"] * 1000, tmp_path / "few")
     assert captured.complete
     assert captured.file is None
@@ -107,7 +107,7 @@ def test_long_output_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
     assert marker
 
 
-def test_a_line_without_end_is_bounded_and_complete_in_the_file(tmp_path: Path) -> None:
+def test_an_endless_line_is_bounded_and_complete_in_the_file(tmp_path: Path) -> None:
     _, captured = capture([b"x" * 65_536] * 100, tmp_path)
     assert len(captured.text) < 31_000
     assert captured.file is not None
@@ -121,7 +121,7 @@ def test_kept_outputs_are_private(tmp_path: Path) -> None:
     assert stat.S_IMODE(captured.file.parent.stat().st_mode) == 0o700
 
 
-def test_an_output_that_cannot_be_kept_is_said_to_be_lost(tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_kept_has_an_error(tmp_path: Path) -> None:
     (tmp_path / "outputs").write_text("not a directory")
     _, captured = capture([b"x" * 40_000], tmp_path / "outputs")
     assert captured.file is None
@@ -129,21 +129,19 @@ def test_an_output_that_cannot_be_kept_is_said_to_be_lost(tmp_path: Path) -> Non
     assert captured.file_error in captured.text
 
 
-def test_old_outputs_go_and_new_ones_stay(tmp_path: Path) -> None:
-    old, new, other = (tmp_path / name for name in (file_name("t", "stdout"), file_name("t", "stderr"), "not-ours"))
+def test_old_outputs_are_removed(tmp_path: Path) -> None:
+    old, new, other = (tmp_path / name for name in (output_name("t", "stdout"), output_name("t", "stderr"), "not-ours"))
     past = time.time() - FILE_AGE - 60
     for file in (old, new, other):
         file.write_text("some")
         os.utime(file, (past, past))
     os.utime(new)
-    prune(tmp_path)
+    prune_outputs(tmp_path)
     assert set(tmp_path.iterdir()) == {new, other}
 
 
-def test_a_file_that_does_not_hold_everything_is_not_called_complete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spool, "FILE_LIMIT", 100_000)  # a full disk ends it in the same way
+def test_an_incomplete_file_is_not_called_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_files, "FILE_LIMIT", 100_000)  # a full disk ends the file in the same way
     _, captured = capture([b"x" * 50_000] * 4, tmp_path)
     assert captured.file is not None
     assert f"the first part in {captured.file}: {captured.file_error}" in captured.text

@@ -17,7 +17,7 @@ from qk_mcp.text import nearest
 
 if TYPE_CHECKING:
     from qk_mcp.projects.project import Project
-    from qk_mcp.runs.run import Stream
+    from qk_mcp.runs.streams import Stream
 
 __all__ = ["run", "shield_task"]
 
@@ -92,11 +92,11 @@ async def _run(project: "Project", task: str, args: Sequence[str], limit: float 
 
     from qk_mcp.host.launch import start_guest
     from qk_mcp.interpreters.plan import resolve
-    from qk_mcp.runs import run as execution
     from qk_mcp.runs.output import MAX_OUTPUT
     from qk_mcp.runs.output_files import outputs_directory
+    from qk_mcp.runs.run import Request, run_in_guest
 
-    request = execution.Request(task=task, args=args, timeout=limit, max_output=MAX_OUTPUT, outputs=outputs_directory())
+    request = Request(task=task, args=args, timeout=limit, max_output=MAX_OUTPUT, outputs=outputs_directory())
     failure: OSError | None = None
     guest = start_guest(resolve(project, os.environ), stdin=None if os.isatty(0) else 0).listen()
     with anyio.CancelScope() as scope:
@@ -110,7 +110,7 @@ async def _run(project: "Project", task: str, args: Sequence[str], limit: float 
                     failure = error
                     scope.cancel()  # nobody wants to know more
 
-        outcome = await execution.run(guest, request, sink=None if as_json else show)
+        outcome = await run_in_guest(guest, request, sink=None if as_json else show)
     if isinstance(failure, BrokenPipeError):
         return _BROKEN_PIPE
     if failure is not None:

@@ -288,7 +288,7 @@ def test_a_timeout_stops_the_tree(qk_mcp: CommandLine, root: Path) -> None:
     assert outcome.code == 1
     assert outcome.stdout.startswith("cleaned up\n")
     assert outcome.stderr == (
-        "error: task 'lasts' ran longer than its timeout of 1.5 s; it was stopped with all it had started\n"
+        "error: task 'lasts' ran longer than its timeout of 1.5 s; it was stopped with all its child processes\n"
         "hint: give it a larger --timeout\n"
     )
     gone(read_pid(root / "child"))

@@ -14,6 +14,8 @@ import sys
 import time
 from typing import Any
 
+from .file_calls import report_calls, report_forks
+
 __all__ = ["FileTrace", "start_trace", "unchanged"]
 
 _MAX_PATHS = 20_000
@@ -98,6 +100,10 @@ class FileTrace:
             or ("more files than can be compared" if len(self.examined) > _MAX_PATHS else ""),
         }
 
+    def give_up(self, reason: str) -> None:
+        """Make the project uncacheable, because of something that cannot be traced."""
+        self.uncacheable = self.uncacheable or reason
+
     def examine(self, path: Any, *, entry: bool = False) -> None:
         """Record what `os.stat` returns, and the times of a directory in the project unless it is a mere `entry`."""
         absolute = _absolute(path)
@@ -180,13 +186,13 @@ class FileTrace:
         elif event in ("os.listdir", "os.scandir"):
             (path,) = arguments
             if isinstance(path, int):
-                self.uncacheable = self.uncacheable or "a directory by its descriptor"
+                self.give_up("a directory by its descriptor")
             elif event == "os.scandir":
                 self.record_scan(os.curdir if path is None else path)
             else:
                 self.record_listing(os.curdir if path is None else path)
         elif event in _OUTSIDE:
-            self.uncacheable = self.uncacheable or _OUTSIDE[event]
+            self.give_up(_OUTSIDE[event])
 
 
 def start_trace(root: str, began: int) -> FileTrace:
@@ -194,56 +200,17 @@ def start_trace(root: str, began: int) -> FileTrace:
     trace = FileTrace(root, began)
     trace.environment()
     sys.path_importer_cache.clear()  # so that imports list the directories on the path again
-    for name, record in (
-        ("stat", trace.examine),
-        ("access", trace.examine),
-        ("lstat", trace.examine_link),
-        ("readlink", trace.examine_link),
-        ("open", None),  # it is audited, but without `dir_fd`
-    ):
-        _wrap(name, record, trace)
-    _watch_forks(trace)
+    reports = {
+        "stat": trace.examine,
+        "access": trace.examine,
+        "lstat": trace.examine_link,
+        "readlink": trace.examine_link,
+        "open": None,  # it is audited, but without `dir_fd`
+    }
+    report_calls(reports, trace.examine_link, trace.give_up, ignored=(trace, vars(trace)))
+    report_forks(trace.give_up)
     sys.addaudithook(trace.on_event)
     return trace
-
-
-def _wrap(name: str, record: Any, trace: FileTrace) -> None:
-    import posix
-
-    usual = getattr(os, name)
-
-    def recording(path: Any, *args: Any, **options: Any) -> Any:
-        if options.get("dir_fd") is not None:
-            trace.uncacheable = trace.uncacheable or "a directory by its descriptor"
-        elif record is None:
-            pass
-        elif options.get("follow_symlinks", True):
-            record(path)
-        else:
-            trace.examine_link(path)
-        return usual(path, *args, **options)
-
-    recording.__name__ = name
-    for supporting in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
-        if usual in supporting:
-            supporting.add(recording)
-    setattr(os, name, recording)
-    setattr(posix, name, recording)  # used by Python's import system
-
-
-def _watch_forks(trace: FileTrace) -> None:
-    """Detect the processes of `multiprocessing`, which raise no audit event."""
-    try:
-        import _posixsubprocess
-    except ImportError:
-        return
-    usual = _posixsubprocess.fork_exec
-
-    def fork_exec(*args: Any) -> int:
-        trace.uncacheable = trace.uncacheable or "a child process"
-        return usual(*args)
-
-    _posixsubprocess.fork_exec = fork_exec
 
 
 def _absolute(path: Any) -> "str | None":

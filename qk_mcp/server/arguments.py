@@ -11,9 +11,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from qk_mcp.errors import InvalidInput
+from qk_mcp.tasks.listing import Detail
 from qk_mcp.text import nearest
 
-__all__ = ["check_names", "parse_seconds", "parse_text", "parse_words"]
+__all__ = ["check_names", "parse_detail", "parse_seconds", "parse_text", "parse_words"]
 
 
 def check_names(arguments: Mapping[str, Any], known: Collection[str]) -> None:
@@ -33,6 +34,19 @@ def parse_text(arguments: Mapping[str, Any], name: str) -> str | None:
     if not isinstance(value, str):
         raise InvalidInput(name, f"it must be a string, not {_kind(value)}")
     return value
+
+
+def parse_detail(arguments: Mapping[str, Any], name: str) -> Detail:
+    """Return how much of each task a listing shows."""
+    match parse_text(arguments, name):
+        case None | "auto":
+            return "auto"
+        case "full":
+            return "full"
+        case "short":
+            return "short"
+        case other:
+            raise InvalidInput(name, f"it must be auto, full or short, not {other[:60]!r}")
 
 
 def parse_seconds(arguments: Mapping[str, Any], name: str, default: float) -> float:

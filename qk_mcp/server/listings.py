@@ -1,8 +1,6 @@
 """Answers of `list_tasks`: describes the projects at the same time; keeps answers until a catalogue changes."""
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
 import anyio
 from fastmcp.tools import ToolResult
@@ -12,7 +10,7 @@ from qk_mcp.projects.project import Project
 from qk_mcp.server.answers import tool_answer
 from qk_mcp.tasks.cache import CatalogCache
 from qk_mcp.tasks.catalog import Catalog
-from qk_mcp.tasks.listing import broken_entry, project_entry, shrink
+from qk_mcp.tasks.listing import Detail, listing_text, make_entries
 
 __all__ = ["Listings"]
 
@@ -23,19 +21,20 @@ type _Outcome = Catalog | QkMcpError
 
 
 class Listings:
-    """The answers of one server."""
+    """The answers of one server; each has at most `limit` bytes of JSON, more only with `detail="full"`."""
 
-    def __init__(self, catalogs: CatalogCache) -> None:
+    def __init__(self, catalogs: CatalogCache, limit: int) -> None:
         self._catalogs = catalogs
+        self._limit = limit
         self._answers: dict[tuple[str | None, ...], tuple[list[_Outcome], ToolResult]] = {}
 
-    async def list_project(self, project: Project, pattern: str | None) -> ToolResult:
+    async def list_project(self, project: Project, pattern: str | None, detail: Detail) -> ToolResult:
         """Return one project's entry. Raises `QkMcpError` if the project cannot be described."""
-        return self._answer([project], [await self._catalogs.get(project)], pattern)
+        return self._answer([project], [await self._catalogs.get(project)], pattern, detail)
 
-    async def list_projects(self, projects: Sequence[Project], pattern: str | None) -> ToolResult:
+    async def list_projects(self, projects: Sequence[Project], pattern: str | None, detail: Detail) -> ToolResult:
         """Return an entry per project; if one cannot be described, its entry has an `error`."""
-        return self._answer(projects, await self._describe(projects), pattern)
+        return self._answer(projects, await self._describe(projects), pattern, detail)
 
     async def _describe(self, projects: Sequence[Project]) -> list[_Outcome]:
         outcomes: dict[str, _Outcome] = {}
@@ -51,28 +50,21 @@ class Listings:
                 tasks.start_soon(describe, project)
         return [outcomes[project.alias] for project in projects]
 
-    def _answer(self, projects: Sequence[Project], outcomes: list[_Outcome], pattern: str | None) -> ToolResult:
-        key = (pattern, *(project.alias for project in projects))
+    def _answer(
+        self, projects: Sequence[Project], outcomes: list[_Outcome], pattern: str | None, detail: Detail
+    ) -> ToolResult:
+        key = (detail, pattern, *(project.alias for project in projects))
         previous = self._answers.pop(key, None)
         if previous is not None and all(map(_same, previous[0], outcomes)):
             answer = previous[1]
         else:
-            answer = _make_answer(projects, outcomes, pattern)
+            listed = list(zip(projects, outcomes, strict=True))
+            entries = make_entries(listed, pattern=pattern, detail=detail, limit=self._limit)
+            answer = tool_answer({"result": entries}, listing_text(entries))
         if len(self._answers) >= _KEPT:
             del self._answers[next(iter(self._answers))]
         self._answers[key] = outcomes, answer
         return answer
-
-
-def _make_answer(projects: Sequence[Project], outcomes: Sequence[_Outcome], pattern: str | None) -> ToolResult:
-    entries: list[dict[str, Any]] = [
-        broken_entry(project, outcome)
-        if isinstance(outcome, QkMcpError)
-        else project_entry(project.alias, outcome, pattern)
-        for project, outcome in zip(projects, outcomes, strict=True)
-    ]
-    entries = shrink(entries)
-    return tool_answer({"result": entries}, json.dumps(entries, ensure_ascii=False))
 
 
 def _same(one: _Outcome, other: _Outcome) -> bool:

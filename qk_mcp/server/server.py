@@ -23,15 +23,26 @@ from qk_mcp.runs.run import Request
 from qk_mcp.runs.streams import Stream
 from qk_mcp.server import schemas
 from qk_mcp.server.answers import tool_answer, tool_error
-from qk_mcp.server.arguments import check_names, parse_seconds, parse_text, parse_words
+from qk_mcp.server.arguments import check_names, parse_detail, parse_seconds, parse_text, parse_words
 from qk_mcp.server.listings import Listings
 from qk_mcp.server.task_runner import TaskRunner
 from qk_mcp.tasks.cache import CatalogCache
+from qk_mcp.tasks.listing import ANSWER_LIMIT
 from qk_mcp.tasks.prefetch import Prefetch
 
 __all__ = ["Settings", "TaskServer"]
 
 log = logging.getLogger(__name__)
+
+_UNUSED = (
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "completion/complete",
+)
+"""Requests that FastMCP answers although this server has no prompts and no resources."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +67,7 @@ class TaskServer:
         self._registry = registry
         self._settings = settings
         self._catalogs = CatalogCache(settings.environ, timeout=settings.describe_timeout, prefetch=prefetch)
-        self._listings = Listings(self._catalogs)
+        self._listings = Listings(self._catalogs, ANSWER_LIMIT)
         self._runner = TaskRunner(WarmPool(size=settings.warm_guests))
         self._calls: dict[anyio.CancelScope, anyio.Event] = {}
 
@@ -73,6 +84,7 @@ class TaskServer:
                 parameters=schemas.LIST_INPUT,
                 output_schema=schemas.LIST_OUTPUT,
                 annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+                meta=schemas.META,
                 answer=self._tracked(self.list_tasks),
             )
         )
@@ -86,18 +98,21 @@ class TaskServer:
                 annotations=ToolAnnotations(
                     read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
                 ),
+                meta=schemas.META,
                 answer=self._tracked(self.run_task),
             )
         )
+        _drop_unused_capabilities(app)
         return app
 
     async def list_tasks(self, arguments: Mapping[str, Any]) -> ToolResult:
         """List the tasks of one project, or of all."""
         check_names(arguments, schemas.LIST_INPUT["properties"])
         name, pattern = parse_text(arguments, "project"), parse_text(arguments, "filter")
+        detail = parse_detail(arguments, "detail")
         if name is not None:
-            return await self._listings.list_project(self._registry.find(name), pattern)
-        return await self._listings.list_projects(self._registry.projects, pattern)
+            return await self._listings.list_project(self._registry.find(name), pattern, detail)
+        return await self._listings.list_projects(self._registry.projects, pattern, detail)
 
     async def run_task(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Run one task."""
@@ -181,6 +196,13 @@ class _Notifier:
 
     async def progress(self, seconds: float, message: str) -> None:
         await self._context.report_progress(seconds, message=message)
+
+
+def _drop_unused_capabilities(app: FastMCP[None]) -> None:
+    """Remove the handlers for prompts and resources: some clients offer a model tools for whatever is advertised."""
+    handlers = app._mcp_server._request_handlers
+    for method in _UNUSED:
+        handlers.pop(method, None)
 
 
 async def _outcome[T](running: Awaitable[T]) -> T | QkMcpError:

@@ -1,46 +1,65 @@
-"""The listing that agents read: one entry per project, filtered, and shrunk if it is too long."""
+"""The listing that agents read: one entry per project, filtered, and shortened if it is too long for a client.
+
+Three forms of a task: full, short (name, aliases, short help, usage line), and the name alone. All tasks of an answer
+have the same form.
+"""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from itertools import islice
+from typing import Any, Literal
 
 from qk_mcp.errors import QkMcpError
 from qk_mcp.projects.project import Project, locate
 from qk_mcp.tasks.catalog import HELP_LENGTH, Argument, Catalog, Task
-from qk_mcp.text import shorten
+from qk_mcp.tasks.usage import usage_line
+from qk_mcp.text import nearest, shorten
 
-__all__ = ["ANSWER_LIMIT", "broken_entry", "matches", "project_entry", "shrink"]
+__all__ = ["ANSWER_LIMIT", "FULL_LIMIT", "Detail", "Listed", "listing_text", "make_entries", "matches", "task_entry"]
 
-ANSWER_LIMIT = 200_000
-"""Bytes of JSON above which entries are shrunk."""
+type Detail = Literal["auto", "full", "short"]
+"""`auto` means full if that fits, otherwise short."""
+type Listed = tuple[Project, Catalog | QkMcpError]
+"""A project, and its tasks or why there are none."""
+
+ANSWER_LIMIT = 40_000
+"""Bytes of JSON of an answer: several clients cut longer ones, in the middle or down to a preview."""
+FULL_LIMIT = 200_000
+"""Bytes of JSON of an answer if the caller asks for full detail."""
+_NEAREST = 5
+"""Names that a note suggests for a filter without matches."""
+_COMPARED = 2_000
+"""Names compared for that; more would hold up other calls."""
 
 
-def project_entry(alias: str, catalog: Catalog, pattern: str | None = None) -> dict[str, Any]:
-    """Return a project's entry in a listing.
+def make_entries(
+    projects: Sequence[Listed],
+    *,
+    pattern: str | None = None,
+    detail: Detail = "auto",
+    limit: int = ANSWER_LIMIT,
+) -> list[dict[str, Any]]:
+    """Return an entry per project, in at most `limit` bytes of JSON (`FULL_LIMIT` with `detail="full"`).
 
-    `pattern` keeps the tasks that `matches` accepts.
+    `pattern` keeps the tasks that `matches` accepts. If the form is shorter than asked for, a `note` says so.
     """
-    tasks = [_task_json(task) for task in catalog.tasks if not pattern or matches(task, pattern)]
-    entry: dict[str, Any] = {"project": alias, "project_root": str(catalog.root), "tasks": tasks}
-    notes = [catalog.note] if catalog.note else []
-    if catalog.problems:
-        notes.append("not listed because it failed to load: " + shorten("; ".join(catalog.problems), HELP_LENGTH))
-    if notes:
-        entry["note"] = "; ".join(notes)
-    return entry
+    if detail == "full":
+        limit = max(limit, FULL_LIMIT)
+    if detail != "short":
+        entries = [_entry(each, pattern, task_entry) for each in projects]
+        if _size(entries) <= limit:
+            return entries
+    note = "" if detail == "short" else _SHORT_NOTE
+    entries = [_entry(each, pattern, _short_task, note) for each in projects]
+    if _size(entries) <= limit:
+        return entries
+    entries = [_entry(each, pattern, _named_task, _NAMES_NOTE) for each in projects]
+    return _cut(entries, limit)
 
 
-def broken_entry(project: Project, failure: QkMcpError) -> dict[str, Any]:
-    """Return the entry of a project whose tasks cannot be listed."""
-    try:
-        root = str(locate(project).root)
-    except QkMcpError:
-        root = None
-    return {"project": project.alias, "project_root": root, "tasks": [], "error": str(failure)}
-
-
-def _task_json(task: Task) -> dict[str, Any]:
+def task_entry(task: Task) -> dict[str, Any]:
+    """Return the full form of a task."""
     entry: dict[str, Any] = {
         "name": task.name,
         "aliases": list(task.aliases),
@@ -48,14 +67,85 @@ def _task_json(task: Task) -> dict[str, Any]:
         "help": task.help,
         "usage": task.usage,
         "location": task.location,
-        "args_schema": [_argument_json(argument) for argument in task.args],
+        "args_schema": [_argument_entry(argument) for argument in task.args],
     }
-    if task.error:
-        entry["error"] = task.error
-    return entry
+    return entry | ({"error": task.error} if task.error else {})
 
 
-def _argument_json(argument: Argument) -> dict[str, Any]:
+def matches(task: Task, pattern: str) -> bool:
+    """Return whether a name of the task contains `pattern`, or matches it as a glob if it has one of `*?[`.
+
+    Case does not count.
+    """
+    folded = pattern.casefold()
+    names = [name.casefold() for name in (task.name, *task.aliases)]
+    if any(folded in name for name in names):
+        return True
+    return any(sign in folded for sign in "*?[") and any(fnmatchcase(name, folded) for name in names)
+
+
+def listing_text(entries: Iterable[dict[str, Any]]) -> str:
+    """Return the JSON of the entries with each task on its own line: some clients drop a long line as a whole."""
+    parts = []
+    for entry in entries:
+        head = _json({key: value for key, value in entry.items() if key != "tasks"})
+        tasks = ",\n".join(map(_json, entry["tasks"]))
+        parts.append(f'{head[:-1]}, "tasks": [\n{tasks}\n]}}' if tasks else f'{head[:-1]}, "tasks": []}}')
+    return "[" + ",\n".join(parts) + "]"
+
+
+_SHORT_NOTE = "short form, because the answer would be too long; `filter` with a task's exact name shows all of it"
+_NAMES_NOTE = "names only, because the answer would be too long; `filter` shows fewer tasks with more detail"
+
+
+def _entry(
+    listed: Listed, pattern: str | None, form: Callable[[Task], dict[str, Any]], note: str = ""
+) -> dict[str, Any]:
+    project, outcome = listed
+    if isinstance(outcome, QkMcpError):
+        return {"project": project.alias, "project_root": _root(project), "error": str(outcome), "tasks": []}
+    tasks = [task for task in outcome.tasks if not pattern or matches(task, pattern)]
+    notes = [outcome.note] if outcome.note else []
+    notes += [note] if tasks and note else []
+    if pattern and not tasks:
+        notes.append(_no_match(pattern, outcome))
+    if outcome.problems:
+        notes.append("not listed because it failed to load: " + shorten("; ".join(outcome.problems), HELP_LENGTH))
+    entry: dict[str, Any] = {"project": project.alias, "project_root": str(outcome.root)}
+    return entry | ({"note": "; ".join(notes)} if notes else {}) | {"tasks": [form(task) for task in tasks]}
+
+
+def _root(project: Project) -> str | None:
+    try:
+        return str(locate(project).root)
+    except QkMcpError:
+        return None
+
+
+def _no_match(pattern: str, catalog: Catalog) -> str:
+    count = len(catalog.tasks)
+    note = f"none of its {count} tasks has a name that matches {shorten(pattern, 100)!r}"
+    names = (name for task in catalog.tasks for name in (task.name, *task.aliases))
+    near = nearest(pattern, islice(names, _COMPARED), _NEAREST)
+    return f"{note}; the nearest names are {', '.join(map(repr, near))}" if near else note
+
+
+def _short_task(task: Task) -> dict[str, Any]:
+    entry = {
+        "name": task.name,
+        "aliases": list(task.aliases),
+        "short_help": task.short_help,
+        "usage": usage_line(task),
+        "error": task.error,
+    }
+    return {key: value for key, value in entry.items() if value}
+
+
+def _named_task(task: Task) -> dict[str, Any]:
+    return {"name": task.name}
+
+
+def _argument_entry(argument: Argument) -> dict[str, Any]:
     return {
         "flags": list(argument.flags),
         "dest": argument.dest,
@@ -68,70 +158,35 @@ def _argument_json(argument: Argument) -> dict[str, Any]:
     }
 
 
-def matches(task: Task, pattern: str) -> bool:
-    """Return whether a name of the task contains `pattern`, or matches it as a glob if it has one of `*?[`.
-
-    Case does not count.
-    """
-    wanted = pattern.casefold()
-    names = [name.casefold() for name in (task.name, *task.aliases)]
-    if any(wanted in name for name in names):
-        return True
-    return any(sign in wanted for sign in "*?[") and any(fnmatchcase(name, wanted) for name in names)
-
-
-def _without_help(task: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = [{**argument, "help": None} for argument in task["args_schema"]]
-    return {**task, "help": None, "args_schema": arguments}
-
-
-def _without_arguments(task: Mapping[str, Any]) -> dict[str, Any]:
-    return {**task, "args_schema": None}
-
-
-def _only_names(task: Mapping[str, Any]) -> dict[str, Any]:
-    return {**task, "usage": None, "location": None}
+def _cut(entries: Sequence[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """Return the entries with as many tasks as fit into `limit` bytes; a note counts those left out."""
+    left = limit - _size([{**entry, "tasks": []} for entry in entries]) - _COUNT_NOTE * len(entries)
+    cut = []
+    for position, entry in enumerate(entries):
+        share = left // (len(entries) - position)
+        tasks: list[dict[str, Any]] = []
+        used = 0
+        for task in entry["tasks"]:
+            size = len(_json(task).encode()) + 2
+            if used + size > share:
+                break
+            used += size
+            tasks.append(task)
+        left -= used
+        missing = len(entry["tasks"]) - len(tasks)
+        if missing:
+            entry = {**entry, "note": f"{entry['note']}; {missing} more tasks are left out", "tasks": tasks}
+        cut.append(entry)
+    return cut
 
 
-_TIERS: Sequence[tuple[Callable[[Mapping[str, Any]], dict[str, Any]], str]] = (
-    (_without_help, "help texts"),
-    (_without_arguments, "help texts and arguments"),
-    (_only_names, "everything but names and short help"),
-)
-"""How the tasks of an entry are shrunk, one step after the other, and what is gone by then."""
+_COUNT_NOTE = 60
+"""Bytes reserved in an entry for the number of tasks left out."""
 
 
-def shrink(entries: Iterable[dict[str, Any]], limit: int = ANSWER_LIMIT) -> list[dict[str, Any]]:
-    """Return the entries, the largest of them shrunk until all fit into `limit` bytes of JSON or nothing more can go.
-
-    Every key stays; what is left out is null, and a `note` says so.
-    """
-    full = list(entries)
-    shrunk = list(full)
-    sizes = [_size(each) for each in shrunk]
-    steps = [0] * len(full)
-    while sum(sizes) > limit:
-        largest = max(range(len(full)), key=lambda index: sizes[index] if steps[index] < len(_TIERS) else -1)
-        if steps[largest] == len(_TIERS):
-            break
-        steps[largest] += 1
-        shrunk[largest] = _shrunk(full[largest], steps[largest])
-        sizes[largest] = _size(shrunk[largest])
-    return shrunk
+def _size(entries: Iterable[dict[str, Any]]) -> int:
+    return len(listing_text(entries).encode("utf-8", "surrogatepass"))
 
 
-def _shrunk(full: Mapping[str, Any], steps: int) -> dict[str, Any]:
-    tasks = full["tasks"]
-    for step, _ in _TIERS[:steps]:
-        tasks = [step(task) for task in tasks]
-    told = {**full, "tasks": tasks}
-    if tasks:
-        gone = _TIERS[steps - 1][1]
-        note = f"left out, for the answer would be too long: {gone}; list fewer tasks, with `filter`, to see them"
-        told["note"] = "; ".join(filter(None, (full.get("note"), note)))
-    return told
-
-
-def _size(value: Any) -> int:
-    """The bytes that an entry takes in the answer, with what parts it from the next."""
-    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")) + len(", ")
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -54,6 +54,14 @@ def test_the_server_gives_version_and_instructions(serve: Serve, project: Callab
     assert (info["name"], info["version"]) == ("qk-mcp", qk_mcp.__version__)
     for word in ("list_tasks", "run_task", "'one'", "'two'"):
         assert word in hello["instructions"]
+    assert set(hello["capabilities"]) <= {"tools", "logging", "experimental", "extensions"}
+
+
+def test_the_instructions_are_bounded(serve: Serve, tmp_path: Path) -> None:
+    client = serve({f"{'x' * 60}{number}": tmp_path for number in range(100)}, version="")
+    instructions = client.open(LEGACY)["instructions"]
+    assert len(instructions) <= 1_500
+    assert "and 8" in instructions
 
 
 def test_an_unknown_revision_is_answered_with_a_known_one(serve: Serve) -> None:
@@ -103,7 +111,7 @@ def test_a_lone_surrogate_in_a_request_is_replaced(demo: Demo) -> None:
 def test_there_are_two_tools_with_the_documented_parameters(tools: dict[str, Any]) -> None:
     assert set(tools) == {"list_tasks", "run_task"}
     schema = tools["list_tasks"]["inputSchema"]
-    assert set(schema["properties"]) == {"project", "filter"}
+    assert set(schema["properties"]) == {"project", "filter", "detail"}
     assert not schema.get("required")
     schema = tools["run_task"]["inputSchema"]
     assert set(schema["properties"]) == {"task_name", "args", "stdin", "timeout", "project"}
@@ -117,6 +125,7 @@ def test_every_tool_and_parameter_has_a_description(tools: dict[str, Any]) -> No
         assert len(tool["description"]) > 100
         for parameter in tool["inputSchema"]["properties"].values():
             assert parameter["description"]
+        assert tool["_meta"]["anthropic/maxResultSizeChars"] == 200_000
     assert tools["list_tasks"]["annotations"]["readOnlyHint"] is True
     assert tools["run_task"]["annotations"]["readOnlyHint"] is False
     assert tools["run_task"]["annotations"]["destructiveHint"] is True

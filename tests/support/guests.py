@@ -42,8 +42,8 @@ def listed(root: Path, python: Path | str = sys.executable, **environ: str) -> d
     """Return the project's tasks as `list_tasks` answers them, by name."""
     report = describe(root, python, **environ)
     assert "error" not in report, report["error"]
-    entry = listing.project_entry("app", catalog.parse_report(report, root))
-    return {task["name"]: task for task in entry["tasks"]}
+    tasks = catalog.parse_report(report, root).tasks
+    return {task.name: listing.task_entry(task) for task in tasks}
 
 
 @dataclass(frozen=True)

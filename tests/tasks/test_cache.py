@@ -398,8 +398,8 @@ def test_the_listing_always_equals_a_fresh_one(
             if settled:
                 await _settle()
                 await catalogs.get(described.project)
-            cached = listing.project_entry("app", await catalogs.get(described.project))
-            fresh = listing.project_entry("app", await described.catalogs().get(described.project))
+            cached = listing.make_entries([(described.project, await catalogs.get(described.project))])
+            fresh = listing.make_entries([(described.project, await described.catalogs().get(described.project))])
             assert cached == fresh, name
 
     _run(work())

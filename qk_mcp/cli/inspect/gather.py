@@ -98,21 +98,20 @@ def with_task(inspected: Inspected, name: str, projects: Sequence[str] | None) -
 
 
 def written(inspections: Iterable[Inspected]) -> list[dict[str, Any]]:
-    """Return the entries of `list_tasks`, shrunk as for an agent, and in each of them what people debug with.
+    """Return the entries of `list_tasks` in full, each with two more keys for people.
 
-    That is `interpreter`, null when none was found, and `uncacheable`: what of the project no file tells of, so that
-    it is described for every listing; null when there is nothing of that kind.
+    These are `interpreter`, null if none was found, and `uncacheable`: what the project uses that files do not show,
+    so that each listing describes it again; null if nothing.
     """
-    every = list(inspections)
-    entries = listing.shrink(map(_entry, every))
-    return [entry | _for_people(each) for entry, each in zip(entries, every, strict=True)]
+    inspected = list(inspections)
+    entries = listing.make_entries([(each.project, _outcome(each)) for each in inspected], limit=sys.maxsize)
+    return [entry | _for_people(each) for entry, each in zip(entries, inspected, strict=True)]
 
 
-def _entry(inspected: Inspected) -> dict[str, Any]:
-    if inspected.catalog is not None:
-        return listing.project_entry(inspected.project.alias, inspected.catalog)
-    assert inspected.failure is not None
-    return listing.broken_entry(inspected.project, inspected.failure)
+def _outcome(inspected: Inspected) -> Catalog | QkMcpError:
+    outcome = inspected.catalog or inspected.failure
+    assert outcome is not None
+    return outcome
 
 
 def _for_people(inspected: Inspected) -> dict[str, Any]:

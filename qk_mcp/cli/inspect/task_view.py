@@ -48,7 +48,7 @@ def show(sheet: Sheet, inspected: Inspected, options: Sequence[str]) -> None:
         _section(sheet, "arguments")
         sheet.table([_row(argument) for argument in task.args], 2, [_FLAGS, _VALUE])
     _section(sheet, "what an agent gets")
-    for line in _json_lines(listing.project_entry(alias, catalog)["tasks"][0]):
+    for line in _json_lines(listing.task_entry(catalog.tasks[0])):
         sheet.line(JSONHighlighter()(Text(line)), indent=2)
     _section(sheet, "to run it")
     sheet.line(("run_task", "dim"), "  ", call(alias, task), indent=2)

@@ -17,23 +17,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print, and return 1 if an answer was wrong, 2 for a wrong command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
-        description="Measures qk-mcp beside quickie's own server and the floors of its goals.",
-        epilog=f"Rows: {', '.join(USUAL)}; of growth: {', '.join(GROWTH)}.",
+        description="Compare the speed of qk-mcp with quickie's own server and with programs that do nothing.",
+        epilog=f"Rows: {', '.join(USUAL)}; with --growth: {', '.join(GROWTH)}.",
     )
-    parser.add_argument("--rounds", type=int, default=5, help="how often each is measured (5)")
-    parser.add_argument("--row", action="append", default=[], metavar="NAME", help="measure this only; repeatable")
-    parser.add_argument("--growth", action="store_true", help="also 2,000 tasks, 50 projects, 100 runs at once")
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of each row (5)")
+    parser.add_argument("--row", action="append", default=[], metavar="NAME", help="measure only this row; repeatable")
     parser.add_argument(
-        "--whole", action="store_true", help="let quickie's server print all 1,000,000 lines, once: many minutes"
+        "--growth", action="store_true", help="also measure 2,000 tasks, 50 projects and 100 simultaneous runs"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, with every figure")
+    parser.add_argument(
+        "--whole", action="store_true", help="let quickie's server print all 1,000,000 lines, once (takes many minutes)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON with every figure")
     options = parser.parse_args(argv)
     if options.rounds < 1:
         parser.error("--rounds must be 1 or more")
     try:
         scenarios = choose(options.row, growth=options.growth)
     except KeyError as unknown:
-        parser.error(f"there is no row {unknown}; there are {', '.join(USUAL | GROWTH)}")
+        parser.error(f"there is no row {unknown}; rows: {', '.join(USUAL | GROWTH)}")
     before = look()
     rows = measure(scenarios, rounds=options.rounds, whole=options.whole)
     after = look()
@@ -47,5 +49,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and projects are tidied away
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers end and projects are removed
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Whether the answers are right: a benchmark of wrong ones would say nothing."""
+"""Checks the answers: the speed of wrong ones means nothing."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,17 +8,17 @@ __all__ = ["Wrong", "check", "check_listing", "check_printed", "check_run"]
 
 
 class Wrong(AssertionError):
-    """A contender gave a wrong answer."""
+    """An answer is wrong."""
 
 
 def check(holds: bool, what: str) -> None:
-    """Raise `Wrong` with `what` is wrong unless it `holds`."""
+    """Raise `Wrong`, which says `what` is wrong, unless the condition `holds`."""
     if not holds:
         raise Wrong(what)
 
 
 def check_listing(entries: Any, expected: Mapping[str, Sequence[str]], *, full: bool = True) -> None:
-    """Check that a listing has exactly the `expected` task names of each project; `full` ones with all about them."""
+    """Check that a listing has exactly the `expected` task names; with `full`, check that each task is described."""
     check(isinstance(entries, list), f"a listing is no list: {str(entries)[:200]}")
     listed = {}
     for entry in entries:
@@ -32,19 +32,22 @@ def check_listing(entries: Any, expected: Mapping[str, Sequence[str]], *, full: 
 
 
 def check_run(answer: Any, stdout: str) -> None:
-    """Check that a task ended well and said `stdout`; quickie's own server leaves out the last line end."""
+    """Check that a task succeeded and printed `stdout`; quickie's own server drops the last newline."""
     check(isinstance(answer, dict) and answer.get("exit_code") == 0, f"a run failed: {str(answer)[:500]}")
     check(answer["stdout"].rstrip("\n") == stdout, f"a task's output is not its own: {answer['stdout'][:300]!r}")
     check(answer["stderr"] == "", f"a task's stderr is not empty: {answer['stderr'][:300]!r}")
 
 
 def check_printed(answer: Any, printed: str) -> None:
-    """Check that all that a task `printed` is in its answer or, where that is bounded, in the file that it names."""
+    """Check that everything a task `printed` is in the answer or, if that is truncated, in the file it names."""
     check(isinstance(answer, dict) and answer.get("exit_code") == 0, f"a run failed: {str(answer)[:500]}")
     truncated = answer.get("truncated")
     if truncated is None:
         check(answer["stdout"].rstrip("\n") == printed.rstrip("\n"), "printed lines are missing or wrong")
         return
     stdout = answer["stdout"]
-    check(printed.startswith(stdout[:1000]) and printed.endswith(stdout[-1000:]), "an answer has neither end of it all")
-    check(Path(truncated["stdout"]["file"]).read_text() == printed, "the complete output is not complete")
+    check(
+        printed.startswith(stdout[:1000]) and printed.endswith(stdout[-1000:]),
+        "the answer lacks the beginning or the end",
+    )
+    check(Path(truncated["stdout"]["file"]).read_text() == printed, "the file lacks output")

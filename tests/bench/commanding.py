@@ -18,51 +18,51 @@ _PROJECTS = {"one": Project(tasks=1), "shop": Project(tasks=30), "site": Project
 def projects_list(stage: Stage) -> list[Row]:
     """Three projects, as a table."""
 
-    def right(said: str) -> None:
-        check(all(alias in said for alias in _PROJECTS), f"projects list says {said!r}")
+    def right(output: str) -> None:
+        check(all(alias in output for alias in _PROJECTS), f"projects list prints {output!r}")
 
-    return [_beside(stage, "command.list", ("projects", "list"), (), right)]
+    return [_compare(stage, "command.list", ("projects", "list"), (), right)]
 
 
 def projects_list_json(stage: Stage) -> list[Row]:
-    """Three projects, for a program."""
+    """Three projects, as JSON."""
 
-    def right(said: str) -> None:
-        check(len(json.loads(said)) == len(_PROJECTS), f"projects list --json says {said!r}")
+    def right(output: str) -> None:
+        check(len(json.loads(output)) == len(_PROJECTS), f"projects list --json prints {output!r}")
 
-    return [_beside(stage, "command.json", ("projects", "list", "--json"), (), right)]
+    return [_compare(stage, "command.json", ("projects", "list", "--json"), (), right)]
 
 
 def version(stage: Stage) -> list[Row]:
-    """What version it is."""
+    """The version."""
     return [
-        _beside(
+        _compare(
             stage,
             "command.version",
             ("--version",),
             ("--version",),
-            lambda said: check(said.strip().endswith(qk_mcp.__version__), f"--version says {said!r}"),
+            lambda output: check(output.strip().endswith(qk_mcp.__version__), f"--version prints {output!r}"),
         )
     ]
 
 
 def help_text(stage: Stage) -> list[Row]:
-    """How it is used."""
+    """The help."""
     return [
-        _beside(
+        _compare(
             stage,
             "command.help",
             ("--help",),
             ("--help",),
-            lambda said: check("serve" in said and "inspect" in said, f"--help says {said!r}"),
+            lambda output: check("serve" in output and "inspect" in output, f"--help prints {output!r}"),
         )
     ]
 
 
-def _beside(stage: Stage, key: str, args: tuple[str, ...], same: tuple[str, ...], right: Callable[[str], None]) -> Row:
+def _compare(stage: Stage, key: str, args: tuple[str, ...], same: tuple[str, ...], right: Callable[[str], None]) -> Row:
     def ran(contender: Contender, args: tuple[str, ...], right: Callable[[str], None]) -> float:
-        said, seconds = contender.run(*args)
-        right(said)
+        output, seconds = contender.run(*args)
+        right(output)
         return seconds
 
     ours, empty = stage.command_line(_PROJECTS), stage.empty_app()

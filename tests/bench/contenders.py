@@ -1,4 +1,4 @@
-"""Who is measured, and how each is started: ours, quickie's own server, and the floors."""
+"""The programs that are measured: ours, quickie's own server, and the floors."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ app()
 """
 _SETTINGS = {
     OURS: {},
-    # Neither asks the package index for updates when it starts; the floor reads no settings.
+    # Neither may ask the package index for updates when it starts.
     PEER: {"FASTMCP_CHECK_FOR_UPDATES": "off"},
     BARE: {"FASTMCP_CHECK_FOR_UPDATES": "off", "FASTMCP_ENV_FILE": os.devnull},
     EMPTY: {},
@@ -51,7 +51,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A command, with a home directory of its own."""
+    """A command with its own home directory."""
 
     command: Sequence[str]
     home: Path
@@ -82,12 +82,12 @@ class Contender:
 
 @dataclass(slots=True)
 class Stage:
-    """Where contenders are set up, each with its own copy of the projects: one would spoil another's caches."""
+    """Sets up contenders, each with its own copy of the projects, so that they share no caches."""
 
     directory: Path
     rounds: int
     whole: bool = False
-    """Whether the peer does all of what takes it many minutes."""
+    """Whether quickie's server prints all lines, which takes many minutes."""
     _made: int = field(default=0, init=False)
 
     def ours(self, projects: Mapping[str, Project], *options: str) -> Contender:

@@ -1,4 +1,4 @@
-"""What it costs when there is much of it: no goals, but figures."""
+"""Costs that grow with the number of tasks, projects and runs; these rows have no goals."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _TASKS, _PROJECTS, _RUNS = 2_000, 50, 100
 
 
 def many_tasks(stage: Stage) -> list[Row]:
-    """One project of 2,000 tasks, whose listing is shrunk to what an answer may hold."""
+    """One project of 2,000 tasks, whose listing is shortened."""
     project = Project(tasks=_TASKS)
 
     def right(entries: object) -> None:
@@ -132,7 +132,7 @@ def many_runs(stage: Stage) -> list[Row]:
 
 
 def _crowd(stage: Stage) -> list[Row]:
-    """What is below the server while all runs are under way, and how soon it is gone."""
+    """The server's descendants while all runs are in progress, and how fast they end."""
     with stage.ours({"app": Project(tasks=30, wait=1_000)}).serve() as server:
         server.initialize()
         for _ in range(_RUNS):
@@ -143,7 +143,7 @@ def _crowd(stage: Stage) -> list[Row]:
         gone = server.seconds_to_exit()
     return [
         Row(key="runs.guests", label=f"… memory of the {processes} processes below it", ours=[memory], unit="MB"),
-        Row(key="runs.exit", label=f"exit with {_RUNS} runs under way", ours=[gone]),
+        Row(key="runs.exit", label=f"exit with {_RUNS} runs in progress", ours=[gone]),
     ]
 
 

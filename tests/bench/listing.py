@@ -1,4 +1,4 @@
-"""Listing what has not changed: a server that lives on is asked again."""
+"""Listing unchanged projects again."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,7 +12,7 @@ __all__ = ["large_project", "slow_import", "ten_projects"]
 
 _FIFTIETH = Goal("times", 1 / 50)
 _CALLS = 5
-"""How often ours is asked in a round: it takes next to nothing."""
+"""Calls to our server in a round."""
 
 
 def large_project(stage: Stage) -> list[Row]:
@@ -27,7 +27,7 @@ def ten_projects(stage: Stage) -> list[Row]:
 
 
 def slow_import(stage: Stage) -> list[Row]:
-    """One project whose import takes its time."""
+    """One project with a slow import."""
     projects = {"app": Project(tasks=30, import_seconds=0.3)}
     return [_unchanged(stage, "list.slow", "unchanged `list_tasks`: import sleeps 0.3 s", projects)]
 
@@ -48,7 +48,7 @@ def _unchanged(stage: Stage, key: str, label: str, projects: Mapping[str, Projec
             server.initialize()
             asked(server, 1)
             server.settle()
-        asked(ours, 1)  # what was written just before the first listing is trusted from the second one on
+        asked(ours, 1)  # files written just before the first listing are cached from the second one on
         ours.settle()
         works: dict[str, Callable[[], list[float]]] = {
             "ours": lambda: asked(ours, _CALLS),

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The machine and the versions that were measured."""
 
 import os
 import platform
@@ -25,17 +25,17 @@ class Machine:
     packages: dict[str, str]
 
     def describe(self) -> str:
-        """Say it in two lines."""
+        """Return two lines of text."""
         packages = ", ".join(f"{name} {number}" for name, number in self.packages.items())
         return f"{self.system}, {self.cores} cores, {self.memory:,} MB\nPython {self.python}, {packages}"
 
     def as_json(self) -> dict[str, object]:
-        """Return it as a mapping."""
+        """Return a JSON object."""
         return asdict(self)
 
 
 def look() -> Machine:
-    """Look at this machine."""
+    """Return this machine's description."""
     return Machine(
         system=f"{platform.system()} {platform.machine()}",
         cores=os.cpu_count() or 1,

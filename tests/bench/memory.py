@@ -1,4 +1,4 @@
-"""How much memory a process has, and how much it has at most."""
+"""Memory of processes."""
 
 import threading
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _PERIOD = 0.01
 
 @dataclass(slots=True)
 class Peak:
-    """The most that was seen, in megabytes."""
+    """The highest value so far, in megabytes."""
 
     seen: float = 0.0
 
@@ -26,9 +26,9 @@ def resident(pid: int) -> float:
 
 
 def family(pid: int) -> tuple[float, int]:
-    """Return the memory of all processes below `pid`, in megabytes, and how many they are.
+    """Return the memory of all descendants of `pid`, in megabytes, and their number.
 
-    What they share counts once (PSS, Linux); elsewhere it is what each has for itself (USS).
+    Shared memory counts once (PSS) on Linux, and not at all (USS) elsewhere.
     """
     total, count = 0.0, 0
     for process in psutil.Process(pid).children(recursive=True):

@@ -17,7 +17,7 @@ _PATIENCE = 3_600
 
 
 def lines(stage: Stage) -> list[Row]:
-    """The peer, which takes many minutes, prints fewer lines unless it is to do the whole; its time is scaled."""
+    """quickie's server prints fewer lines unless `--whole` is given, and its time is scaled."""
     ours, few = Project(tasks=3, lines=_MANY), Project(tasks=3, lines=_MANY if stage.whole else _FEW)
     peaks: list[float] = []
     idle: list[float] = []
@@ -56,7 +56,7 @@ def lines(stage: Stage) -> list[Row]:
             goal=Goal("times", 1 / 20),
             note=""
             if stage.whole
-            else f"quickie's server printed {_FEW:,} lines; the rest is scaled (--whole does it)",
+            else f"quickie's server printed {_FEW:,} lines; its time is scaled (--whole measures all of it)",
         ),
         Row(
             key="lines.memory",

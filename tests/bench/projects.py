@@ -1,4 +1,4 @@
-"""Projects to serve: ordinary tasks of three kinds, in any number, with an import as slow as wanted."""
+"""Generates projects: any number of ordinary tasks of three kinds, and an import that can be slow."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,15 +66,15 @@ _ALWAYS = ("line", "lines", "wait")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A project of so many `tasks`: `line`, then `lines` and `wait`, then others."""
+    """A project with this number of tasks: `line`, then `lines` and `wait`, then others."""
 
     tasks: int
     import_seconds: float = 0.0
-    """How long a module that it imports sleeps."""
+    """Seconds that a module sleeps when the project imports it."""
     lines: int = 1_000
-    """How many lines the task `lines` prints."""
+    """Lines that the task `lines` prints."""
     wait: float = 1.0
-    """How many seconds the task `wait` takes."""
+    """Seconds that the task `wait` takes."""
 
     @property
     def names(self) -> list[str]:

@@ -13,7 +13,7 @@ from tests.bench.rows import Goal, Row
 __all__ = ["as_json", "show"]
 
 _WIDTH = 118
-"""Columns of the table where there is no terminal to ask."""
+"""Columns of the table without a terminal."""
 
 
 def show(rows: Sequence[Row], before: Machine, after: Machine, rounds: int) -> None:
@@ -23,7 +23,7 @@ def show(rows: Sequence[Row], before: Machine, after: Machine, rounds: int) -> N
         console = Console(highlight=False, width=_WIDTH)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", overflow="fold")
-    for heading in ("ours", "beside"):
+    for heading in ("ours", "other"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
     for heading in ("ratio", "goal"):
@@ -31,7 +31,7 @@ def show(rows: Sequence[Row], before: Machine, after: Machine, rounds: int) -> N
     table.add_column("met", no_wrap=True)
     for row in rows:
         table.add_row(*_cells(row))
-    console.print(f"qk-mcp beside others: medians of {rounds} rounds, in turn", style="bold")
+    console.print(f"qk-mcp and others: medians of {rounds} rounds, in turn", style="bold")
     console.print(before.describe())
     console.print(f"load {_load(before)} before, {_load(after)} after\n")
     console.print(table)
@@ -43,7 +43,7 @@ def show(rows: Sequence[Row], before: Machine, after: Machine, rounds: int) -> N
 
 
 def as_json(rows: Sequence[Row], before: Machine, after: Machine, rounds: int) -> dict[str, Any]:
-    """Return what was measured, with every figure."""
+    """Return a JSON object with every figure."""
     return {
         "machine": before.as_json(),
         "load_after": after.load,
@@ -100,7 +100,7 @@ def _bound(goal: Goal | None, unit: str) -> str:
 
 
 def _quantity(value: float | None, unit: str, sign: str = "-") -> str:
-    """Format with three figures or so; `sign` is as in a format: `+` shows that of a positive one, too."""
+    """Format with about three digits; `sign` is that of a format specification (`+` shows it always)."""
     if value is None:
         return ""
     if unit == "s" and abs(value) < 1:

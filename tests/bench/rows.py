@@ -1,4 +1,4 @@
-"""A row of the table: figures of ours beside those of another, and a goal."""
+"""A row of the table: our figures, those of another program, and a goal."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ type Kind = Literal["times", "more", "at most"]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound: a multiple of the other's figure, so much more than it, or a figure by itself."""
+    """A bound: a multiple of the other figure (`times`), a difference from it (`more`), or a figure (`at most`)."""
 
     kind: Kind
     bound: float
@@ -20,7 +20,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What was measured; figures are seconds, or megabytes (10^6 bytes)."""
+    """A measurement, in seconds or megabytes (10^6 bytes)."""
 
     key: str
     label: str
@@ -31,7 +31,7 @@ class Row:
     goal: Goal | None = None
     note: str = ""
     wrong: str = ""
-    """What was wrong with an answer; there are no figures then."""
+    """What was wrong with an answer; without figures then."""
 
     @property
     def figure(self) -> float | None:
@@ -45,12 +45,12 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Ours by the other's."""
+        """Our median divided by the other's."""
         return self.figure / self.other if self.figure is not None and self.other else None
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal is met; None when there is none, or nothing to compare."""
+        """Whether the goal is met; None without a goal or a figure to compare with."""
         if self.goal is None or self.figure is None:
             return None
         if self.goal.kind == "at most":
@@ -62,7 +62,7 @@ class Row:
 
 
 def in_turn[T](rounds: int, works: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
-    """Do all `works` one after the other, as many times as there are rounds; return what each returned."""
+    """Call all `works` one after the other, once per round; return the results of each."""
     done: dict[str, list[T]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():

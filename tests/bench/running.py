@@ -1,4 +1,4 @@
-"""Running a task that prints one line: by a guest that stands ready, and by one that is started for it."""
+"""Running a task that prints one line, with a warm guest and with one that is started for the run."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def run_large(stage: Stage) -> list[Row]:
 
 
 def run_slow(stage: Stage) -> list[Row]:
-    """In a project whose import takes its time, in each run: there is no goal."""
+    """In a project with a slow import, which each run repeats; without a goal."""
     return _runs(stage, "run-slow", "import sleeps 0.3 s", Project(tasks=30, import_seconds=0.3), goals=False)
 
 
@@ -73,5 +73,5 @@ def _runs(stage: Stage, key: str, what: str, project: Project, *, goals: bool = 
                 goal=goal if goals else None,
             )
         )
-    exit_row = Row(key=f"{key}.exit", label="idle exit while a spare waits", ours=exits, goal=Goal("at most", 0.1))
+    exit_row = Row(key=f"{key}.exit", label="idle exit with a warm guest", ours=exits, goal=Goal("at most", 0.1))
     return [*rows, exit_row] if key == "run" else rows

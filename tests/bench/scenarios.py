@@ -1,4 +1,4 @@
-"""What can be measured: each scenario yields the rows whose keys begin with its name."""
+"""The scenarios: each returns the rows whose keys begin with its name."""
 
 import sys
 import tempfile
@@ -37,13 +37,13 @@ GROWTH: dict[str, Scenario] = {
 }
 
 
-def choose(wanted: Sequence[str], *, growth: bool) -> dict[str, Scenario]:
-    """Return the scenarios that have the `wanted` rows, or all; raise KeyError for what nothing is called."""
+def choose(names: Sequence[str], *, growth: bool) -> dict[str, Scenario]:
+    """Return the scenarios with the named rows, or all without names; raise KeyError for an unknown name."""
     known = USUAL | GROWTH
-    if not wanted:
+    if not names:
         return known if growth else USUAL
     chosen: dict[str, Scenario] = {}
-    for row in wanted:
+    for row in names:
         found = {name for name in known if within(row, name) or within(name, row)}
         if not found:
             raise KeyError(row)
@@ -52,12 +52,12 @@ def choose(wanted: Sequence[str], *, growth: bool) -> dict[str, Scenario]:
 
 
 def within(key: str, name: str) -> bool:
-    """Whether the row `key` is `name`, or one of its rows."""
+    """Return whether the row `key` is `name` or below it."""
     return f"{key}.".startswith(f"{name}.")
 
 
 def measure(scenarios: Mapping[str, Scenario], *, rounds: int, whole: bool) -> list[Row]:
-    """Measure them one after the other, saying which on stderr; one with a wrong answer yields a row that says so."""
+    """Measure scenarios in turn, with progress on stderr; one with a wrong answer returns a row that says so."""
     rows: list[Row] = []
     for number, (name, scenario) in enumerate(scenarios.items(), 1):
         print(f"[{number}/{len(scenarios)}] {name}", file=sys.stderr, flush=True)

@@ -18,7 +18,7 @@ _EXIT = Goal("at most", 0.1)
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """When, in the life of a server: all but `exit` in seconds since it was started."""
+    """Times in the life of a server: seconds since its start, and for `exit` since stdin was closed."""
 
     initialized: float
     first: float
@@ -45,7 +45,7 @@ def six_projects(stage: Stage) -> list[Row]:
 
 
 def slow_import(stage: Stage) -> list[Row]:
-    """One project whose import takes its time."""
+    """One project with a slow import."""
     row = _measure(stage, {"app": Project(tasks=30, import_seconds=0.3)})
     return [
         row("start-slow.first", "spawn to first `list_tasks`: import sleeps 0.3 s", lambda life: life.first, _FIRST)

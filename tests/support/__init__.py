@@ -1,1 +1,1 @@
-"""What the tests share: projects to serve, a raw client, a clean environment, a look at processes."""
+"""What the tests share: projects to serve, a JSON-RPC client, clean environments, processes."""

@@ -12,7 +12,7 @@ __all__ = ["CommandLine", "Outcome"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command did."""
+    """The exit code and output of a command."""
 
     code: int
     stdout: str
@@ -20,7 +20,7 @@ class Outcome:
 
 
 class CommandLine:
-    """`qk-mcp` for a user whose home is `home`; it runs in that directory unless told otherwise."""
+    """`qk-mcp` for a user whose home is `home`; it runs in that directory by default."""
 
     def __init__(self, home: Path) -> None:
         home.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ class CommandLine:
     def __call__(
         self, *args: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None, shell: str = ""
     ) -> Outcome:
-        """Run it to its end; its output must be UTF-8."""
+        """Run a command and wait for its end; its output must be UTF-8."""
         process = self.start(*args, cwd=cwd, env=env, shell=shell)
         stdout, stderr = process.communicate(timeout=60)
         return Outcome(process.returncode, stdout.decode(), stderr.decode())
@@ -43,7 +43,7 @@ class CommandLine:
         shell: str = "",
         **more: Any,
     ) -> subprocess.Popen[bytes]:
-        """Start it, from a script if `shell` is one (it is `"$@"` there); `more` goes to Popen."""
+        """Start a command, or a shell script in which it is `"$@"`; `more` goes to Popen."""
         command = [*(("/bin/sh", "-c", shell, "sh") if shell else ()), *QK_MCP, *map(str, args)]
         streams: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
@@ -54,7 +54,7 @@ class CommandLine:
         return subprocess.Popen(command, cwd=cwd or self.home, env=environ, **(streams | more))
 
     def write_config(self, text: str | bytes) -> None:
-        """Give the user a config."""
+        """Write the user's config."""
         self.config.parent.mkdir(parents=True, exist_ok=True)
         self.config.write_bytes(text if isinstance(text, bytes) else text.encode())
         self.config.chmod(0o600)

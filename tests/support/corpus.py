@@ -260,7 +260,7 @@ CORPUS: dict[str, dict[str, str]] = {
         """
     },
 }
-"""Projects by what they show, each as its files."""
+"""The files of each project, by what it shows."""
 
 
 def since(name: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Environments for the programs under test: nothing of the developer's own, and nothing that hides a fault."""
+"""Clean environments for the programs under test."""
 
 import os
 import shlex
@@ -8,25 +8,25 @@ from pathlib import Path
 __all__ = ["BARE_PATH", "MARK", "PROGRAM", "QK_MCP", "scrubbed"]
 
 BARE_PATH = "/usr/local/bin:/usr/bin:/bin"
-"""What a graphical client hands to the servers it starts: no `qk`, no virtual environment."""
+"""The PATH that graphical clients give to servers: without `qk` or a virtual environment."""
 
 MARK = "TESTS_SERVER"
-"""The variable whose value is unique to one server, so that what it left running can be found."""
+"""A variable whose value is unique to one server, to find the processes that it leaves."""
 
 QK_MCP = [sys.executable, "-m", "qk_mcp"]
 """The command line under test."""
 
 PROGRAM = shlex.join(QK_MCP)
-"""The same for a shell: in a clean environment no `qk-mcp` is on PATH."""
+"""The same for a shell: there is no `qk-mcp` on a clean PATH."""
 
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "USER", "LOGNAME", "SHELL", "TERM", "TZ")
 
 
 def scrubbed(home: Path, **extra: str) -> dict[str, str]:
-    """Return an environment whose every directory lies in `home`, which is made; `extra` is added to it.
+    """Return an environment whose directories are in `home`, which is created; `extra` is added to it.
 
-    Left out on purpose: PYTHONUNBUFFERED (it would hide output that is held back), PYTHONDONTWRITEBYTECODE,
-    VIRTUAL_ENV and QK_* (they would choose the interpreter), and everything else of the person who runs the tests.
+    It has no variables of the person who runs the tests, such as PYTHONUNBUFFERED, which would hide output that is
+    held back, or VIRTUAL_ENV and QK_*, which would choose the interpreter.
     """
     environ = {name: os.environ[name] for name in _KEPT if name in os.environ}
     environ |= {"PATH": BARE_PATH, "HOME": str(home)}

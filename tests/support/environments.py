@@ -1,4 +1,4 @@
-"""Makes Python environments of every layout, with quickie in them or without, from what runs the tests."""
+"""Makes Python environments of all layouts, with or without quickie, from the one that runs the tests."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from typing import Any
 
 TAG = f"python{sys.version_info.major}.{sys.version_info.minor}"
 BASE = Path(os.path.realpath(sys.executable))
-"""The Python behind the links, outside every virtual environment."""
+"""The Python outside every virtual environment, links followed."""
 
 _ASK = """
 import importlib.util, json, runpy, sys
@@ -25,7 +25,7 @@ print(json.dumps({"prefix": sys.prefix, "quickie": version, "version": "%d.%d" %
 
 
 def make_venv(directory: Path, *, quickie: str | None = None, copies: bool = False, system_site: bool = False) -> Path:
-    """Make a virtual environment, with quickie of that version in it; return its Python."""
+    """Make a virtual environment, with that version of quickie; return its Python."""
     venv.create(directory, symlinks=not copies, system_site_packages=system_site)
     if quickie:
         install_quickie(site_of(directory), quickie)
@@ -41,14 +41,14 @@ def make_broken(directory: Path) -> None:
 
 
 def make_orphan(directory: Path) -> None:
-    """Make one with a copied Python, whose original was removed."""
+    """Make a virtual environment with a copied Python whose original was removed."""
     make_venv(directory, quickie="1.0.0", copies=True)
     config = directory / "pyvenv.cfg"
     config.write_text(f"home = {directory.parent / 'removed'}\n" + config.read_text().partition("\n")[2])
 
 
 def make_conda(directory: Path, *, quickie: str | None = None) -> Path:
-    """Make what conda and pixi make: a whole Python with a library of its own, and no `pyvenv.cfg`."""
+    """Make a conda environment: a complete Python with its own library and no `pyvenv.cfg`."""
     library = directory / "lib" / TAG
     library.mkdir(parents=True)
     (directory / "conda-meta").mkdir()
@@ -71,7 +71,7 @@ def site_of(directory: Path) -> Path:
 
 
 def install_quickie(site: Path, version: str = "1.0.0") -> None:
-    """Copy the package and its record, as an installer would, under another version's name."""
+    """Copy the package and its metadata, as an installer would, with another version number."""
     site.mkdir(parents=True, exist_ok=True)
     package, record = _installed()
     shutil.copytree(package, site / "quickie", ignore=shutil.ignore_patterns("__pycache__"))
@@ -94,12 +94,12 @@ def make_script(file: Path, *lines: str) -> Path:
 
 
 def ask(python: Path, environ: dict[str, str] | None = None) -> dict[str, Any]:
-    """Return what a Python says of itself and of the quickie that it would import."""
+    """Return a Python's prefix and version, and the version of the quickie that it imports."""
     done = subprocess.run(
         [python, "-P", "-c", _ASK], capture_output=True, text=True, check=True, timeout=60, env=environ or {}
     )
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A look at processes: who lives, who was left, what they hold."""
+"""Examines processes: which run, which are left, which descriptors they hold."""
 
 import os
 import time
@@ -13,7 +13,7 @@ __all__ = ["alive", "descriptors", "end", "gone", "marked", "read_pid", "tree", 
 
 
 def until[T](ask: Callable[[], T], within: float = 20.0, what: str = "") -> T:
-    """Ask again and again until the answer is true, and return it; fail after `within` seconds."""
+    """Call `ask` until its answer is true, and return that; fail after `within` seconds."""
     deadline = time.monotonic() + within
     while not (answer := ask()):
         if time.monotonic() > deadline:
@@ -23,7 +23,7 @@ def until[T](ask: Callable[[], T], within: float = 20.0, what: str = "") -> T:
 
 
 def alive(pid: int) -> bool:
-    """Say whether `pid` runs: a zombie, which only waits to be reaped, does not."""
+    """Return whether `pid` runs; a zombie does not."""
     try:
         return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:
@@ -36,7 +36,7 @@ def gone(*pids: int, within: float = 10.0) -> None:
 
 
 def read_pid(file: Path, within: float = 20.0) -> int:
-    """Return the process id that a task writes into `file`, waiting for it to be complete (a newline ends it)."""
+    """Wait for the process id, ended by a newline, that a task writes into `file`, and return it."""
     text = until(lambda: file.exists() and file.read_text().endswith("\n") and file.read_text(), within, str(file))
     return int(text)
 
@@ -50,7 +50,7 @@ def tree(pid: int) -> list[int]:
 
 
 def zombies(pid: int) -> list[int]:
-    """Return the descendants of `pid` that ended and were not reaped."""
+    """Return the descendants of `pid` that have ended but were not reaped."""
     return [child for child in tree(pid) if psutil.pid_exists(child) and not alive(child)]
 
 
@@ -60,13 +60,13 @@ def descriptors(pid: int) -> dict[int, str]:
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         try:
             found[int(entry.name)] = os.readlink(entry)
-        except FileNotFoundError:  # closed between the listing and the look
+        except FileNotFoundError:  # closed meanwhile
             continue
     return found
 
 
 def marked(mark: str) -> list[int]:
-    """Return the living processes whose environment carries `mark`."""
+    """Return the running processes with `mark` in their environment."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -78,7 +78,7 @@ def marked(mark: str) -> list[int]:
 
 
 def end(pids: Iterable[int]) -> None:
-    """End what a failed test left behind."""
+    """Kill processes that a failed test left behind."""
     for pid in pids:
         try:
             psutil.Process(pid).kill()

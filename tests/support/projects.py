@@ -1,4 +1,4 @@
-"""Real projects to serve."""
+"""Writes projects to serve."""
 
 import textwrap
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Environments with a real quickie of any version, made once by pip and kept between test sessions."""
+"""Environments with real releases of quickie, made by pip and cached between test sessions."""
 
 import fcntl
 import os
@@ -12,14 +12,14 @@ import pytest
 __all__ = ["VERSIONS", "quickie_python"]
 
 VERSIONS = ("0.6.0", "0.8.1", "0.10.1", "0.11.0", "1.0.0")
-"""The releases that brought changes to what a guest relies on, and the newest."""
+"""The releases that changed something a guest relies on, and the newest."""
 
 _NEEDS = ("argcomplete>=3.6", "frozendict>=2.4", "oslex>=2", "python-dotenv>=1.2", "rich>=14", "watchdog>=5")
-"""What quickie itself imports; its server's dependencies are left out."""
+"""The packages that quickie imports, without those of its server."""
 
 
 def quickie_python(cache: pytest.Cache, version: str) -> Path:
-    """Return the Python of an environment with quickie-runner `version`; skip the test where pip cannot make it."""
+    """Return the Python of an environment with quickie-runner `version`; skip the test if pip cannot install it."""
     directory = cache.mkdir(f"quickie-{version}-py{sys.version_info.major}.{sys.version_info.minor}")
     python = directory / "env" / "bin" / "python"
     ready = directory / "ready"

@@ -1,7 +1,7 @@
-"""Checks of what a server says against the MCP schema of the revision that was agreed on.
+"""Checks a server's messages against the MCP schema of the negotiated revision.
 
-The schemas are those that the `mcp_types` package is generated from, one of each era; they are applied strictly
-(no text is taken for a number), and nothing that they do not name may be there.
+The schemas are those of the `mcp_types` package. They are applied strictly: a string is no number, and unknown keys
+are faults.
 """
 
 import functools
@@ -18,7 +18,7 @@ type Frame = dict[str, Any]
 
 
 class SchemaFault(AssertionError):
-    """Something on the wire that the protocol does not allow."""
+    """A message that the protocol does not allow."""
 
 
 def _no_constant(name: str) -> None:
@@ -26,7 +26,7 @@ def _no_constant(name: str) -> None:
 
 
 def parse_frame(line: bytes) -> Frame:
-    """Return the JSON-RPC 2.0 object that one line of the wire holds, or raise SchemaFault."""
+    """Return the JSON-RPC 2.0 object in a line, or raise SchemaFault."""
     try:
         frame = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
     except ValueError as error:
@@ -54,22 +54,22 @@ def _check(kind: Any, data: Frame, what: str) -> None:
         raise SchemaFault(f"{what} does not fit the schema: {error}\n{json.dumps(data)[:2000]}") from error
     known = adapter.dump_python(value, by_alias=True, exclude_unset=True, mode="json")
     if known != data:
-        raise SchemaFault(f"{what} holds what the schema does not name: {json.dumps(data)[:2000]}")
+        raise SchemaFault(f"{what} has keys that are not in the schema: {json.dumps(data)[:2000]}")
 
 
 def check_result(method: str, version: str, result: Frame) -> None:
     """Check the result of a request of `method`."""
     kind = methods.SERVER_RESULTS.get((method, version))
     if kind is None:
-        raise SchemaFault(f"{method} is no request of {version}, yet it was answered: {result}")
+        raise SchemaFault(f"{method} is not a request of {version}, but it was answered: {result}")
     _check(kind, result, f"the result of {method}")
 
 
 def check_notification(version: str, frame: Frame) -> None:
-    """Check a notification of the server's."""
+    """Check a notification of the server."""
     kind = methods.SERVER_NOTIFICATIONS.get((frame["method"], version))
     if kind is None:
-        raise SchemaFault(f"{frame['method']} is no notification of {version}: {frame}")
+        raise SchemaFault(f"{frame['method']} is not a notification of {version}: {frame}")
     _check(kind, frame, frame["method"])
 
 

@@ -1,4 +1,4 @@
-"""Servers for tests: started clean, left clean, and nothing of them left behind."""
+"""Starts servers for tests, and checks that they end cleanly and leave nothing behind."""
 
 import signal
 import uuid
@@ -25,11 +25,11 @@ def serving(
     environ: Mapping[str, str] | None = None,
     **popen: Any,
 ) -> Iterator[Client]:
-    """Serve `projects` (one is called `demo`) and yield a client that has begun as one of `version` does.
+    """Serve `projects` (a single one is called `demo`) and yield a client that has begun a session of `version`.
 
-    An empty `version` begins nothing. `environ` is added to a clean environment whose directories lie in `home`.
-    At the end the server must leave when its stdin is closed, must have written nothing but the protocol, and no
-    process nor temporary file of its own may be left; what a task left on purpose is ended by its test before.
+    With an empty `version`, the test begins the session. `environ` is added to a clean environment whose directories
+    are in `home`. At the end, the server must exit when its stdin is closed and must have written only protocol
+    messages. No process and no temporary file may be left; a test ends what its tasks leave on purpose.
     """
     mark = uuid.uuid4().hex
     temporary = home / f"tmp-{mark}"
@@ -51,7 +51,7 @@ def serving(
     finally:
         try:
             client.close()
-            until(lambda: not marked(mark), 5, f"{marked(mark)} to end, which the server left behind")
+            until(lambda: not marked(mark), 5, f"{marked(mark)} to end, which the server left")
             left = [] if client.process.returncode == -signal.SIGKILL else list(temporary.rglob("*"))
             assert not left, f"temporary files are left: {left}"
         finally:

@@ -1,4 +1,4 @@
-"""Real shells on a terminal of their own, in which a test types, presses Tab, and sees what would be run."""
+"""Drives real interactive shells on a terminal: types, presses Tab, and returns the command that would run."""
 
 import json
 import os
@@ -34,7 +34,7 @@ if sys.argv[1:2] == ["__complete"]:
 with open({ran!r}, "w") as file:
     json.dump(sys.argv[1:], file)
 """
-"""In place of the program: it completes as the program does, and otherwise tells what it would be run with."""
+"""A stand-in for the program, which completes as usual and otherwise records its arguments."""
 
 _LEAD = """\
 import fcntl, os, sys, termios
@@ -42,11 +42,11 @@ os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-"""Makes the terminal the shell's own, as a terminal program does."""
+"""Makes the terminal the controlling terminal of the shell."""
 
 
 class Shell:
-    """An interactive shell of a user whose home is `home`, with the completion of this source tree."""
+    """An interactive shell of a user whose home is `home`, with the completion scripts of this source tree."""
 
     def __init__(self, name: str, home: Path, cwd: Path) -> None:
         self.shown = b""
@@ -65,12 +65,12 @@ class Shell:
         self.run(_SETUP[name].format(scripts=scripts) + "; qk-mcp ready")
 
     def complete(self, typed: str) -> list[str]:
-        """Type, where `\\t` is Tab, press Enter, and return the words that the program was run with."""
+        """Type (`\\t` is Tab), press Enter, and return the arguments of the program."""
         return self.run(f"qk-mcp {typed}")
 
     def run(self, line: str) -> list[str]:
         self._ran.unlink(missing_ok=True)
-        for character in line:  # a shell takes a block of characters for pasted text
+        for character in line:  # a shell treats a block of characters as pasted text
             os.write(self._terminal, character.encode())
             if character == "\t":
                 self._read(0.1)

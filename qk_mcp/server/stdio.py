@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from qk_mcp.host.launch import kill_starting_guests
 from qk_mcp.projects.registry import HERE, Registry
-from qk_mcp.server.stdin import replace_stdin
+from qk_mcp.server.streams import open_client_streams
 from qk_mcp.tasks.prefetch import Prefetch
 from qk_mcp.tasks.report import remove_all_reports, remove_stale_reports
 
@@ -47,8 +47,7 @@ def serve_stdio(registry: Registry, *, max_output: int, describe_timeout: float,
         signal.signal(number, lambda number, _: _exit(128 + number))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if the client ignores it, the exit codes of children are lost
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the client may have blocked signals
-    wire = os.dup(1)
-    os.dup2(2, 1)
+    from_client, to_client = _take_standard_streams()
     warnings.simplefilter("ignore")  # users cannot act on a library's deprecations
     environ = dict(os.environ)
     _isolate_libraries()
@@ -71,16 +70,14 @@ def serve_stdio(registry: Registry, *, max_output: int, describe_timeout: float,
     )
     server = TaskServer(registry, settings, prefetch)
     app = server.app()
-    replace_stdin()
     sys.stdout.flush()
-    os.dup2(wire, 1)
-    os.close(wire)
+    open_client_streams(from_client, to_client)
     gc.freeze()
     gc.enable()
 
     async def run() -> None:
         _handle_signals(server)
-        _watch_for_hangup()
+        _watch_for_hangup(from_client)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.prepare, declared)
             tasks.start_soon(anyio.to_thread.run_sync, remove_stale_reports)
@@ -95,6 +92,16 @@ def serve_stdio(registry: Registry, *, max_output: int, describe_timeout: float,
         log.exception("the server failed; this is a defect of qk-mcp")
         _exit(1)
     _exit(0)
+
+
+def _take_standard_streams() -> tuple[int, int]:
+    """Return private descriptors of the client, and make 0 the null device and 1 stderr for everybody else."""
+    from_client, to_client = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return from_client, to_client
 
 
 def _isolate_libraries() -> None:
@@ -131,13 +138,12 @@ def _handle_signals(server: "TaskServer") -> None:
         loop.add_signal_handler(number, on_signal, int(number))
 
 
-def _watch_for_hangup() -> None:
+def _watch_for_hangup(from_client: int) -> None:
     """Exit when the client is gone, even while a write waits for it to read."""
-    stdin = os.dup(0)
 
     def watch() -> None:
         poll = select.poll()
-        poll.register(stdin, getattr(select, "POLLRDHUP", 0))  # a full hang-up is always reported
+        poll.register(from_client, getattr(select, "POLLRDHUP", 0))  # a full hang-up is always reported
         poll.poll()
         _exit_in(_LAST_CALL, 0)
 

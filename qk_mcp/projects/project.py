@@ -1,4 +1,4 @@
-"""A project: its alias, and where its tasks module and its root lie."""
+"""A project: its alias, and the paths of its tasks module and its root."""
 
 import os
 import re
@@ -28,7 +28,7 @@ TABLE = "projects"
 """The table of a config that declares projects."""
 
 TASKS = "_qk"
-"""The name that quickie gives to a project's tasks module, a package or one file with `.py`."""
+"""quickie's name for a project's tasks module, a package or a single `.py` file."""
 
 _LONGEST_ALIAS = 64
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{([^{}]+)\})", re.ASCII)
@@ -36,37 +36,37 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{([^{}]+)\})", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A project as declared: nothing here says that its path exists (see `locate`)."""
+    """A project as declared; its path need not exist (see `locate`)."""
 
     alias: str
     path: Path
-    """Absolute, `~` and variables expanded, links kept: the tasks module or the directory that holds it."""
+    """Absolute, `~` and variables expanded, links kept: the tasks module or the directory that contains it."""
     python: str | None = None
-    """The interpreter that the user's config names, as written there, or None to search for one."""
+    """The interpreter as the config names it, or None to search for one."""
     env: Mapping[str, str | None] = field(default_factory=dict)
-    """What the config adds to the environment of tasks; None takes a variable away."""
+    """Variables for the tasks' environment; None removes one."""
     grace: float | None = None
     """Seconds for clean-up between SIGINT and the next step of a stop, or None for the default."""
     origin: str = ""
-    """Where the declaration stands, for messages."""
+    """Where it was declared, for messages."""
     main_root: Path | None = None
-    """For a linked worktree, the root in the checkout that was declared: its Python serves where there is no other."""
+    """For a linked worktree, the root in the declared checkout, whose Python is used if the worktree has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a project's tasks lie on disk."""
+    """Where a project's tasks are on disk."""
 
     tasks: Path
     """The `_qk` directory or the `.py` file."""
     root: Path
-    """The directory that holds it: where tasks run."""
+    """The directory that contains it, in which tasks run."""
 
 
 def parse_declaration(text: str, base: Path | None, environ: Mapping[str, str], origin: str = "--project") -> Project:
-    """Return the project that `NAME:PATH` declares; the first colon splits, so that `app:C:\\x` works.
+    """Return the project that `NAME:PATH` declares; only the first colon separates.
 
-    `base` is what a relative path starts from. Raises InvalidDeclaration, InvalidName and NoDirectory.
+    A relative path starts at `base`. Raises InvalidDeclaration, InvalidName and NoDirectory.
     """
     alias, colon, path = text.partition(":")
     if not text:
@@ -82,7 +82,7 @@ def parse_declaration(text: str, base: Path | None, environ: Mapping[str, str], 
 
 
 def check_alias(name: str) -> None:
-    """Raise InvalidName unless `name` can be a project's."""
+    """Raise InvalidName unless `name` can be a project's alias."""
     if not name:
         raise InvalidName(name, "it is empty")
     if len(name) > _LONGEST_ALIAS:
@@ -92,11 +92,11 @@ def check_alias(name: str) -> None:
     if name[0] == "-":
         raise InvalidName(name, "it starts with -, like an option")
     if wrong := next((c for c in name if c in ":/\\" or not c.isprintable()), None):
-        raise InvalidName(name, f"it holds {wrong!r}")
+        raise InvalidName(name, f"it contains {wrong!r}")
 
 
 def fit_alias(directory_name: str) -> str:
-    """Return the alias of a project that is named after its directory."""
+    """Return a valid alias that is like the name of a directory."""
     fitting = "".join("-" if c in ":/\\" or not c.isprintable() else c for c in directory_name)
     return fitting.strip().lstrip("- ")[:_LONGEST_ALIAS].rstrip() or "project"
 
@@ -104,7 +104,7 @@ def fit_alias(directory_name: str) -> str:
 def expand(path_text: str, base: Path | None, environ: Mapping[str, str]) -> Path:
     """Return `path_text` as an absolute path: variables and `~` expanded, links kept, relative to `base`.
 
-    A variable that is not set stays as it is written. Raises NoDirectory for a relative path without a `base`.
+    A variable that is not set is left as it is. Raises NoDirectory for a relative path without a `base`.
     """
     text = _VARIABLE.sub(lambda match: environ.get(match[1] or match[2], match[0]), path_text)
     if text == "~" or text.startswith("~/"):
@@ -118,7 +118,7 @@ def expand(path_text: str, base: Path | None, environ: Mapping[str, str]) -> Pat
 
 
 def _climb(path: Path) -> Path:
-    """Take `..` out of `path` as the kernel would: behind a link it is not the part before that goes."""
+    """Resolve `..` in `path` as the kernel does, which follows a link before it goes up."""
     parts = path.parts
     if ".." not in parts:
         return path
@@ -127,7 +127,7 @@ def _climb(path: Path) -> Path:
 
 
 def current_directory() -> Path | None:
-    """Return the directory of this process, or None when it was deleted or may not be looked at."""
+    """Return the current directory, or None if it was deleted or is not readable."""
     try:
         return Path.cwd()
     except OSError:
@@ -135,9 +135,9 @@ def current_directory() -> Path | None:
 
 
 def locate(project: Project) -> Location:
-    """Return where the tasks of `project` lie now. A few looks at the disk; asked for at each use.
+    """Return where the tasks of `project` are now; a few file system calls, made at each use.
 
-    Links are not followed to find the root: tasks run beside the link. Raises PathMissing and TasksNotFound.
+    The root of a linked tasks module is the directory of the link. Raises PathMissing and TasksNotFound.
     """
     tasks = _tasks_at(project.path)
     if tasks is None:
@@ -149,7 +149,7 @@ def _tasks_at(path: Path) -> Path | None:
     if path.name == "__init__.py":
         path = path.parent
     package = os.path.isfile(path / "__init__.py")
-    if path.name == TASKS:  # or, seldom, a project whose directory is called so
+    if path.name == TASKS:  # or, rarely, a project in a directory of that name
         return (None if package else held_tasks(path)) or held_tasks(path.parent)
     if os.path.isdir(path):
         return held_tasks(path) or (path if package else None)
@@ -158,7 +158,7 @@ def _tasks_at(path: Path) -> Path | None:
 
 
 def held_tasks(root: Path) -> Path | None:
-    """Return the tasks module that the directory `root` holds, or None.
+    """Return the tasks module in the directory `root`, or None.
 
     As in an import, a directory without `__init__.py` comes last.
     """
@@ -183,10 +183,10 @@ def _explain(project: Project) -> PathMissing | TasksNotFound:
     if not os.path.isdir(path):
         return TasksNotFound(project.alias, path, "it is neither a directory nor a Python file", [])
     if not os.access(path, os.X_OK):
-        return TasksNotFound(project.alias, path, "its directory may not be searched (permission denied)", [])
+        return TasksNotFound(project.alias, path, "you may not search the directory (permission denied)", [])
     near = [directory for directory in path.parents if held_tasks(directory)][:1]
     near += [path / name for name in _entries(path) if held_tasks(path / name)]
-    return TasksNotFound(project.alias, path, f"it holds neither {TASKS}/ nor {TASKS}.py", near[:3])
+    return TasksNotFound(project.alias, path, f"it contains neither {TASKS}/ nor {TASKS}.py", near[:3])
 
 
 def _entries(directory: Path) -> list[str]:

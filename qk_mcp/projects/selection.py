@@ -1,8 +1,8 @@
-"""Which project a path means: the one whose tree holds it, never a tree that merely surrounds it.
+"""Finds the project that a path belongs to, never one that merely surrounds it.
 
-From the path upward, the nearest checkout of a repository and the nearest
-tasks module decide. A linked worktree of a served project's repository is that
-project in another tree. Everything else that is not served is an error.
+The nearest checkout of a repository and the nearest tasks module, from the path
+upward, decide. A linked worktree of a served project's repository is that project
+in another tree. Anything else that is not served is an error.
 """
 
 import os
@@ -18,19 +18,19 @@ __all__ = ["project_at", "project_in_worktree", "root_of", "tasks_above"]
 
 
 def project_at(projects: Sequence[Project], path: Path) -> Project | None:
-    """Return the project that `path` (absolute) means, or None when no project and no repository of one holds it.
+    """Return the project that `path` (absolute) belongs to, or None if no project or repository of one contains it.
 
-    Raises PathNotServed when the nearest repository or tasks module is not served, and WorktreeMissing when a
-    worktree does not hold the project's tasks.
+    Raises PathNotServed if the nearest repository or tasks module is not served, and WorktreeMissing if a
+    worktree does not contain the project's tasks.
     """
     if not os.path.lexists(path):
         for project in projects:
             if path.is_relative_to(project.path) and not os.path.lexists(project.path):
-                return project  # whose use says that it is gone
+                return project  # `locate` reports that it is gone
         raise PathNotServed(str(path), "It does not exist.", [project.alias for project in projects])
     for project in projects:
         if path.is_relative_to(_tasks_of(project)):
-            return project  # also where the tasks module is a link to somewhere else
+            return project  # even if the tasks module is a link to another place
     real = Path(os.path.realpath(path))
     holder, boundary = _holder(projects, real), _boundary(real)
     if holder is not None and (boundary is None or not _is_below(boundary.top, _real_root(holder))):
@@ -45,7 +45,7 @@ def project_at(projects: Sequence[Project], path: Path) -> Project | None:
 def project_in_worktree(projects: Sequence[Project], name: str) -> Project | None:
     """Return the project that `ALIAS@WORKTREE` means, or None if `name` does not begin with an alias and `@`.
 
-    Raises WorktreeMissing, which names the worktrees that there are.
+    Raises WorktreeMissing, which lists the worktrees.
     """
     for project in projects:
         worktree = name.removeprefix(f"{project.alias}@")
@@ -65,7 +65,7 @@ def project_in_worktree(projects: Sequence[Project], name: str) -> Project | Non
 def tasks_above(directory: Path) -> Path | None:
     """Return the nearest tasks module from `directory` upward; a repository's top ends the search.
 
-    A submodule's does not: one without tasks belongs to the project around it.
+    The top of a submodule does not end it: a submodule without tasks belongs to the surrounding project.
     """
     boundary = _boundary(Path(os.path.realpath(directory)))
     for each in (directory, *directory.parents):
@@ -77,7 +77,7 @@ def tasks_above(directory: Path) -> Path | None:
 
 
 def root_of(project: Project) -> Path:
-    """Return the root of a project's tasks, or its path when there are none: its use says why."""
+    """Return the root of a project's tasks, or the project's path if there are none."""
     try:
         return locate(project).root
     except QkMcpError:
@@ -96,7 +96,7 @@ def _tasks_of(project: Project) -> Path:
 
 
 def _holder(projects: Sequence[Project], real: Path) -> Project | None:
-    """Return the project with the deepest root that holds a path without links."""
+    """Return the project with the deepest root that contains a path without links."""
     deepest, depth = None, 0
     for project in projects:
         root = _real_root(project)
@@ -106,7 +106,7 @@ def _holder(projects: Sequence[Project], real: Path) -> Project | None:
 
 
 def _boundary(real: Path) -> Checkout | None:
-    """Return the nearest checkout that holds a path; a submodule counts only if it has tasks there."""
+    """Return the nearest checkout that contains a path; a submodule counts only if it has tasks there."""
     for checkout in enclosing_checkouts(real):
         if not checkout.submodule or _nearest_root(real, checkout.top):
             return checkout
@@ -114,7 +114,7 @@ def _boundary(real: Path) -> Checkout | None:
 
 
 def _nearest_root(real: Path, top: Path) -> Path | None:
-    """Return the nearest directory with tasks from `real` upward, `top` the last."""
+    """Return the nearest directory with tasks from `real` up to `top`."""
     for directory in (real, *real.parents):
         if held_tasks(directory):
             return directory
@@ -143,14 +143,14 @@ def _of_worktree(projects: Sequence[Project], checkout: Checkout, real: Path, pa
     if found:
         project = max(found, key=lambda each: depth[each.alias])
     elif len(candidates) == 1 and place == Path():
-        project = candidates[0][0]  # the top of a worktree stands for the one project of the repository
+        project = candidates[0][0]  # the top of a worktree means the repository's only project
     elif candidates:
         names = [f"{project.alias}@{checkout.worktree}" for project, _ in candidates]
         raise PathNotServed(str(path), "It is in a worktree, but in none of the projects there.", names)
     else:
         raise _not_served(projects, path, checkout.top)
     own = _boundary(_real_root(project))
-    assert own is not None  # `_sharing` has found it
+    assert own is not None  # `_sharing` found one
     return _unless_nested(projects, _placed(project, own, checkout), real, path)
 
 
@@ -174,7 +174,7 @@ def _placed(project: Project, own: Checkout, checkout: Checkout) -> Project:
         tasks, main_root = Path(os.path.realpath(project.path)), None
     path = checkout.top / tasks.relative_to(own.top)
     if not os.path.lexists(path):
-        why = f"There is nothing at {path}: what is checked out there has no tasks."
+        why = f"There is nothing at {path}: the branch checked out there has no tasks."
         raise WorktreeMissing(project.alias, checkout.worktree, why, [])
     return replace(project, alias=alias, path=path, main_root=main_root, origin=f"a worktree of {project.alias!r}")
 

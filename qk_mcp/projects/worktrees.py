@@ -1,6 +1,6 @@
-"""Git repositories, their submodules and linked worktrees, as the files of git tell them.
+"""Finds git repositories, submodules and linked worktrees by reading git's files.
 
-No git is started: a checkout is a directory with `.git`, which is the
+This does not start git: a checkout is a directory with `.git`, which is the
 repository's directory or a file that names it (gitrepository-layout,
 git-worktree and gitsubmodules of git's manual).
 """
@@ -14,17 +14,17 @@ __all__ = ["Checkout", "checkout_at", "enclosing_checkouts", "linked_worktrees"]
 
 _MARK = ".git"
 _WORKTREES = "worktrees"
-"""The directory of a repository that holds one directory per linked worktree."""
+"""The directory of a repository with one directory per linked worktree."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A directory that holds the files of one repository."""
+    """A directory with the checked-out files of one repository."""
 
     top: Path
-    """The directory with `.git`, as it was asked for: links are kept."""
+    """The directory with `.git`; links are kept."""
     repository: Path
-    """The repository's own directory, links followed: all worktrees of a repository share it."""
+    """The repository's own directory, links followed; all its worktrees share it."""
     worktree: str = ""
     """Git's name of a linked worktree; empty for the main checkout."""
     submodule: bool = False
@@ -32,14 +32,14 @@ class Checkout:
 
 
 def enclosing_checkouts(path: Path) -> Iterator[Checkout]:
-    """Yield the checkouts that hold `path`, the nearest first."""
+    """Yield the checkouts that contain `path`, nearest first."""
     for directory in (path, *path.parents):
         if checkout := checkout_at(directory):
             yield checkout
 
 
 def checkout_at(top: Path) -> Checkout | None:
-    """Return the checkout whose top is `top`, or None where git sees none."""
+    """Return the checkout whose top is `top`, or None if there is none."""
     mark = top / _MARK
     if (mark / "HEAD").is_file():
         return Checkout(top, Path(os.path.realpath(mark)), submodule=_is_listed(top))
@@ -48,14 +48,14 @@ def checkout_at(top: Path) -> Checkout | None:
         return None
     directory = top / pointer.removeprefix("gitdir:").strip()
     if not (directory / "HEAD").is_file():
-        return Checkout(top, Path(os.path.realpath(directory)))  # its repository has gone or moved
+        return Checkout(top, Path(os.path.realpath(directory)))  # its repository was removed or moved
     if shared := _first_line(directory / "commondir"):
         return Checkout(top, Path(os.path.realpath(directory / shared)), worktree=directory.name)
     return Checkout(top, Path(os.path.realpath(directory)), submodule="modules" in directory.parts)
 
 
 def linked_worktrees(repository: Path) -> dict[str, Path]:
-    """Return the tops of a repository's linked worktrees by git's names, also of those that have been removed."""
+    """Return the tops of a repository's linked worktrees by git's names, including removed ones."""
     try:
         with os.scandir(repository / _WORKTREES) as entries:
             directories = sorted(entry.path for entry in entries)
@@ -69,7 +69,7 @@ def linked_worktrees(repository: Path) -> dict[str, Path]:
 
 
 def _is_listed(top: Path) -> bool:
-    """Say whether a surrounding checkout lists `top` as a submodule, for one that keeps its repository inside."""
+    """Return whether the surrounding checkout lists `top`, which contains its repository, as a submodule."""
     around = next(enclosing_checkouts(top.parent), None)
     if around is None:
         return False
@@ -83,7 +83,7 @@ def _is_listed(top: Path) -> bool:
 
 
 def _first_line(file: Path) -> str:
-    """Return the first line of a small file of git's; empty if there is none."""
+    """Return the first line of one of git's small files; empty if there is no such file."""
     try:
         with open(file, encoding="utf-8", errors="surrogateescape") as lines:
             return lines.readline(1 << 14).strip()

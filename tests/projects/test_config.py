@@ -117,7 +117,7 @@ NUL = "\\u0000"
     assert _faults(tmp_path, text) == [
         "line 4: projects.number must be a path or a table, not a number",
         "line 5: projects.empty is empty",
-        "line 6: 'a:b' cannot be a project's name: it holds ':'",
+        "line 6: 'a:b' cannot be a project's name: it contains ':'",
         "line 7: projects.none has no path",
         "line 8: projects.wrong.path must be a text, not a date",
         "line 8: projects.wrong.python must be a text, not an array",

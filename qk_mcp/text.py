@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-__all__ = ["CONTROLS", "ESCAPES", "nearest", "one_line", "printable", "shorten"]
+__all__ = ["CONTROLS", "ESCAPES", "encodable", "nearest", "one_line", "printable", "shorten"]
 
 ESCAPES = re.compile(
     r"""
@@ -37,8 +37,13 @@ def printable(text: str, limit: int | None = None) -> str:
     text = ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     text = CONTROLS.sub("", text)
     text = _INVISIBLE.sub("", text)
-    text = _SURROGATES.sub("\ufffd", text)
+    text = encodable(text)
     return text if limit is None else shorten(text, limit)
+
+
+def encodable(text: str) -> str:
+    """Return `text` with U+FFFD for each lone surrogate. Paths that are not UTF-8 have them; encoders fail on them."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def one_line(text: str, limit: int | None = None) -> str:

@@ -1,4 +1,8 @@
-"""Tool results: the same JSON as text and as structured content, and errors."""
+"""Tool results: the same JSON as text and as structured content, and errors.
+
+Every text that a client receives passes through here, or through `qk_mcp.text.encodable`: paths and arguments may
+contain lone surrogates, which cannot be sent.
+"""
 
 import json
 from collections.abc import Mapping
@@ -7,15 +11,19 @@ from typing import Any
 from fastmcp.tools import ToolResult
 from mcp_types import TextContent
 
+from qk_mcp.text import encodable
+
 __all__ = ["tool_answer", "tool_error"]
 
 
 def tool_answer(structured: Mapping[str, Any], text: str | None = None) -> ToolResult:
     """Return a successful result. `text` is the text form; by default the JSON of `structured`."""
     text = json.dumps(structured, ensure_ascii=False) if text is None else text
+    if (clean := encodable(text)) != text:
+        text, structured = clean, json.loads(encodable(json.dumps(structured, ensure_ascii=False)))
     return ToolResult([TextContent(type="text", text=text)], dict(structured))
 
 
 def tool_error(message: str) -> ToolResult:
     """Return a failed result, which a model reads as text."""
-    return ToolResult([TextContent(type="text", text=message)], is_error=True)
+    return ToolResult([TextContent(type="text", text=encodable(message))], is_error=True)

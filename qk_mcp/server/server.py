@@ -8,9 +8,10 @@ from typing import Any
 
 import anyio
 from fastmcp import FastMCP
+from fastmcp.server.context import _MCP_LEVEL_SEVERITY, _get_client_log_level
 from fastmcp.server.dependencies import get_context
 from fastmcp.tools import Tool, ToolResult
-from mcp_types import ToolAnnotations
+from mcp_types import LoggingLevel, ToolAnnotations
 
 from qk_mcp import __version__
 from qk_mcp.errors import InvalidInput, QkMcpError
@@ -29,6 +30,7 @@ from qk_mcp.server.task_runner import TaskRunner
 from qk_mcp.tasks.cache import CatalogCache
 from qk_mcp.tasks.listing import ANSWER_LIMIT
 from qk_mcp.tasks.prefetch import Prefetch
+from qk_mcp.text import encodable
 
 __all__ = ["Settings", "TaskServer"]
 
@@ -134,7 +136,7 @@ class TaskServer:
             outcome = await _outcome(self._runner.run_task(current, request, observe))
         self._runner.prepare_next(current)
         if isinstance(outcome, QkMcpError):
-            log.warning("run project=%s task=%s: %s", project.alias, task, outcome.what)
+            log.info("run project=%s task=%s: %s", project.alias, task, outcome.what)  # the client has the error
             raise outcome
         log.info("run project=%s task=%s exit=%d seconds=%.3f", project.alias, task, outcome.exit_code, outcome.seconds)
         return tool_answer(outcome.answer() | ({"note": current.note} if current.note else {}))
@@ -192,10 +194,15 @@ class _Notifier:
         self._context = get_context()
 
     async def log(self, stream: Stream, text: str) -> None:
-        await self._context.log(text, level="info" if stream == "stdout" else "warning", logger_name=self._task)
+        # Not Context.log, which wraps the text in an object that clients print as it is.
+        level: LoggingLevel = "info" if stream == "stdout" else "warning"
+        session = self._context.session
+        lowest = _get_client_log_level(session)
+        if lowest is None or _MCP_LEVEL_SEVERITY[level] >= _MCP_LEVEL_SEVERITY[lowest]:
+            await session.send_log_message(level, encodable(text), self._task, self._context.origin_request_id)
 
     async def progress(self, seconds: float, message: str) -> None:
-        await self._context.report_progress(seconds, message=message)
+        await self._context.report_progress(seconds, message=encodable(message))
 
 
 def _drop_unused_capabilities(app: FastMCP[None]) -> None:

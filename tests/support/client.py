@@ -108,7 +108,7 @@ class Client(Wire):
     def logs(self, level: str | None = None) -> list[str]:
         """Return the texts of the log messages so far."""
         logs = [message.params for message in self.notifications("notifications/message")]
-        return [log["data"]["msg"] for log in logs if level in (None, log["level"])]
+        return [log["data"] for log in logs if level in (None, log["level"])]
 
     def hear(self, text: str, level: str | None = None) -> None:
         """Wait until a log message contains `text`."""

@@ -1,5 +1,6 @@
 """How `inspect` looks: a project and its tasks."""
 
+import os
 import socket
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -42,7 +43,7 @@ def linked(text: str, location: str | None, root: Path, style: str = "") -> Text
     if not line.isdecimal():
         file, line = location, ""
     # The form that kitty and its like understand; others ignore what follows the file.
-    url = f"file://{socket.gethostname()}{quote(str(root / file))}" + (f"#{line}" if line else "")
+    url = f"file://{socket.gethostname()}{quote(os.fsencode(root / file))}" + (f"#{line}" if line else "")
     return Text(text, f"{style} link {url}".strip())
 
 

@@ -216,7 +216,7 @@ def test_a_path_without_tasks_is_told_with_directories_that_have_some(root: Path
     with pytest.raises(TasksNotFound) as caught:
         locate(Project(alias="app", path=root / "src"))
     assert str(caught.value) == (
-        f"project 'app': no tasks at {root}/src\nIt holds neither _qk/ nor _qk.py.\n"
+        f"project 'app': no tasks at {root}/src\nIt contains neither _qk/ nor _qk.py.\n"
         f"hint: tasks are in {root} or {root}/src/one: use that path"
     )
 

@@ -58,7 +58,7 @@ def test_a_path_is_kept_so_that_it_holds_from_everywhere(
 def test_a_path_without_tasks_is_not_added(qk_mcp: CommandLine, app: Path) -> None:
     for path, why in {
         app.parent / "ap": f"error: project 'x': there is no {app.parent}/ap\nhint: did you mean {app}?\n",
-        app.parent: f"error: project 'x': no tasks at {app.parent}\n  It holds neither _qk/ nor _qk.py.\n"
+        app.parent: f"error: project 'x': no tasks at {app.parent}\n  It contains neither _qk/ nor _qk.py.\n"
         f"hint: tasks are in {app}: use that path\n",
     }.items():
         assert qk_mcp("projects", "add", f"x:{path}") == Outcome(1, "", why)

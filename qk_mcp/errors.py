@@ -342,43 +342,43 @@ class ConfigUnreadable(QkMcpError):
 
 
 class ConfigBroken(QkMcpError):
-    """The config file can be read but not be understood; every fault of it is told."""
+    """The config file is invalid; every fault is listed."""
 
     def __init__(self, path: Path, faults: Sequence[str]) -> None:
         super().__init__(f"the config {path} is broken", "\n".join(faults), "correct it by hand")
 
 
 class ConfigNotWritten(QkMcpError):
-    """The config file could not be replaced; it is as it was."""
+    """The config file could not be written; it has not changed."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
             f"cannot write the config {path}",
-            f"{why[0].upper()}{why[1:]}; it is as it was.",
-            "see that you may write there, or name another file with --config",
+            f"{why[0].upper()}{why[1:]}; the file has not changed.",
+            "make it writable, or name another file with --config",
         )
 
 
 class EditRefused(QkMcpError):
-    """The config file is written in a way that is better edited by hand; it is as it was."""
+    """Only a person should make this edit of the config file; it has not changed."""
 
     def __init__(self, path: Path, why: str, by_hand: str) -> None:
         super().__init__(f"the config {path} was not changed", why, by_hand)
 
 
 class NameTaken(QkMcpError):
-    """The config already has a project of that name, at another path, or of one that differs only by case."""
+    """The config already has a project of that name at another path, or one whose name differs only by case."""
 
     def __init__(self, alias: str, taken: str, path: str) -> None:
         if alias == taken:
             super().__init__(
-                f"there is a project named {alias!r} already",
+                f"there is already a project named {alias!r}",
                 f"Its path is {path}.",
                 "choose another name, or replace its path with --force",
             )
         else:
             super().__init__(
-                f"there is a project named {taken!r} already, which differs from {alias!r} only by case",
+                f"there is already a project named {taken!r}, which differs from {alias!r} only by case",
                 f"Its path is {path}.",
                 f"choose another name, or remove that one first: qk-mcp projects remove {taken}",
             )
@@ -396,7 +396,7 @@ class NoConfig(QkMcpError):
 
 
 class NoHome(QkMcpError):
-    """The user has no home directory, in which clients keep their files."""
+    """The user has no home directory, where clients keep their files."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -412,7 +412,7 @@ class UnknownClient(UsageError):
         if near:
             hint = f"did you mean {_either(near)}?"
         elif name:
-            hint = "tell any other client by hand: what starts the server is shown by `qk-mcp install cursor`"
+            hint = "add any other client by hand: `qk-mcp install cursor` shows the command of the server"
         else:
             hint = "name one of them"
         what = f"no client is known as {name!r}" if name else "which client?"
@@ -420,12 +420,12 @@ class UnknownClient(UsageError):
 
 
 class EntryTaken(QkMcpError):
-    """A client has a server of that name already, which is started otherwise."""
+    """A client has another server of that name."""
 
-    def __init__(self, title: str, name: str, file: Path, there: str, wanted: str) -> None:
+    def __init__(self, title: str, name: str, file: Path, present: str, new: str) -> None:
         super().__init__(
-            f"{title} has a server named {name!r} already, which is started otherwise",
-            f"It stands in {file}.\nthere:  {there}\nwanted: {wanted}",
+            f"{title} has another server named {name!r}",
+            f"It is in {file}.\npresent: {present}\nnew:     {new}",
             "replace it with --force, or choose another name with --name",
         )
 
@@ -436,19 +436,19 @@ class EntryMissing(QkMcpError):
     def __init__(self, title: str, name: str, file: Path, ours: Sequence[str]) -> None:
         super().__init__(
             f"{title} has no server named {name!r}",
-            f"Its servers stand in {file}.",
-            f"did you mean --name {_either(ours)}?" if ours else "nothing is to be done: none of them is qk-mcp's",
+            f"Its servers are in {file}.",
+            f"did you mean --name {_either(ours)}?" if ours else "nothing to do: none of its servers is qk-mcp",
         )
 
 
 class EntryNotOurs(QkMcpError):
-    """The server of that name is not qk-mcp's."""
+    """The server of that name is not qk-mcp."""
 
-    def __init__(self, title: str, name: str, file: Path, there: str) -> None:
+    def __init__(self, title: str, name: str, file: Path, present: str) -> None:
         super().__init__(
-            f"the server {name!r} of {title} is not qk-mcp's",
-            f"It stands in {file}.\nthere: {there}",
-            "take it out by hand if you mean it",
+            f"the server {name!r} of {title} is not qk-mcp",
+            f"It is in {file}.\npresent: {present}",
+            "remove it by hand if you want to",
         )
 
 
@@ -456,7 +456,7 @@ class ClientFileUnreadable(QkMcpError):
     """A client's file cannot be read."""
 
     def __init__(self, title: str, file: Path, why: str) -> None:
-        super().__init__(f"cannot read {title}'s {file}", f"{why[0].upper()}{why[1:]}.", "mend it, then try again")
+        super().__init__(f"cannot read {title}'s {file}", f"{why[0].upper()}{why[1:]}.", "fix it, then try again")
 
 
 class ClientFileKept(QkMcpError):
@@ -467,7 +467,7 @@ class ClientFileKept(QkMcpError):
 
 
 class ClientCommandFailed(QkMcpError):
-    """A client's own command did not do what it was asked to."""
+    """A client's own command failed."""
 
     def __init__(self, command: str, how: str, output: str, hint: str) -> None:
         super().__init__(f"the client's own command {how}: {command}", output, hint)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from qk_mcp.cli.ui.messages import warn
 from qk_mcp.errors import InvalidOption
 from qk_mcp.projects.project import current_directory
-from qk_mcp.projects.registry import Registry, build
+from qk_mcp.projects.registry import Registry, build_registry
 
 __all__ = ["ConfigOption", "DescribeTimeoutOption", "ProjectOption", "check_seconds", "registry_of"]
 
@@ -37,7 +37,7 @@ _LONGEST = 86_400
 
 def registry_of(declarations: Sequence[str] | None, config: Path | None) -> Registry:
     """Return the projects that the options name, as `serve` would serve them; warnings go to stderr."""
-    registry = build(declarations or [], config, environ=os.environ, cwd=current_directory())
+    registry = build_registry(declarations or [], config, environ=os.environ, cwd=current_directory())
     for warning in registry.warnings:
         warn(warning)
     return registry

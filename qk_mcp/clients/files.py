@@ -1,207 +1,117 @@
 """The files in which MCP clients keep their servers: reading them, and changing one entry.
 
-JSON and TOML are edited, so that all but the entry stays as it is. YAML, and
-JSON with comments, are only read.
+JSON and TOML are edited in place, YAML is only read.
 """
 
-import json
-import os
-import re
-import stat
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
-from qk_mcp.clients.entries import command_keys, snippet
-from qk_mcp.clients.entries import entry as entry_of
+from qk_mcp.clients.entries import command_keys, make_entry, snippet
+from qk_mcp.clients.goose import read_goose_servers
 from qk_mcp.clients.known import Client
-from qk_mcp.editing import json as json_edit
-from qk_mcp.editing import toml as toml_edit
-from qk_mcp.editing.files import locked, replace
+from qk_mcp.editing.files import CannotEdit, edit_locked, read_regular
+from qk_mcp.editing.json import drop_key, read_jsonc, set_key
+from qk_mcp.editing.toml import append_entry, drop_entry
 from qk_mcp.errors import ClientFileKept, ClientFileUnreadable
 
-__all__ = ["add", "is_editable", "remove", "servers"]
+__all__ = ["is_editable", "put_server", "read_servers", "remove_server"]
 
-_BOM = "\ufeff"
+_BACKUP = ".qk-mcp-backup"
 
 
-def servers(client: Client, file: Path) -> dict[str, Any]:
-    """Return the servers that a client's file names, as they are written; none when there is no file.
-
-    Raises ClientFileUnreadable.
-    """
+def read_servers(client: Client, file: Path) -> dict[str, Any]:
+    """Return the entries of a client's file by name; none if there is no file. Raises ClientFileUnreadable."""
     try:
-        text = file.read_bytes().decode("utf-8-sig")
+        return _entries(client, read_regular(file).decode("utf-8-sig"))
     except FileNotFoundError:
         return {}
     except UnicodeDecodeError:
         raise ClientFileUnreadable(client.title, file, "it is not UTF-8") from None
     except OSError as error:
         raise ClientFileUnreadable(client.title, file, error.strerror or str(error)) from None
-    try:
-        match client.format:
-            case "json":
-                data = json_edit.read_lenient(text) if text.strip() else {}
-            case "toml":
-                data = tomllib.loads(text)
-            case "yaml":
-                return _yaml_servers(text, client.table)
     except (ValueError, RecursionError) as error:
         raise ClientFileUnreadable(client.title, file, f"it is broken: {error}") from None
+
+
+def _entries(client: Client, text: str) -> dict[str, Any]:
+    match client.format:
+        case "json":
+            data = read_jsonc(text) if text.strip() else {}
+        case "toml":
+            data = tomllib.loads(text)
+        case "yaml":
+            return read_goose_servers(text, client.table)
     table = data.get(client.table) if isinstance(data, dict) else None
     return dict(table) if isinstance(table, dict) else {}
 
 
-def is_editable(client: Client, file: Path) -> bool:
-    """Say whether `add` would edit the client's file: YAML, and JSON with comments, it would not."""
-    if client.format != "json":
-        return client.format == "toml"
-    try:
-        text = file.read_bytes().decode("utf-8-sig")
-        return not text.strip() or isinstance(json.loads(text), dict)
-    except (OSError, ValueError, RecursionError):
-        return False
+def is_editable(client: Client) -> bool:
+    """Return whether `put_server` can edit the client's file."""
+    return client.format != "yaml"
 
 
-def add(client: Client, file: Path, name: str, launch: Sequence[str]) -> Path | None:
-    """Write into a client's file that `launch` starts the server `name`; return where the old file is kept.
+def put_server(client: Client, file: Path, name: str, launch: Sequence[str]) -> Path | None:
+    """Write into a client's file that `launch` starts the server `name`; return the backup, if any.
 
-    An entry of that name keeps its other settings. The file and its directory are made. Raises ClientFileKept.
+    An existing entry keeps its other settings. A missing file and its directory are created. Raises ClientFileKept.
     """
-    entry = entry_of(client, name, launch)
+    entry = make_entry(client, name, launch)
     command = command_keys(client)
 
-    def change_json(text: str) -> str:
-        written = _loads(text).get(client.table)
-        if not (isinstance(written, dict) and isinstance(written.get(name), dict)):
-            return json_edit.put(text, (client.table, name), entry)
-        for key, value in entry.items():
-            if key in command or key not in written[name]:
-                text = json_edit.put(text, (client.table, name, key), value)
+    def change(text: str) -> str:
+        old = _entries(client, text).get(name)
+        if old is None:
+            return _put(client, text, name, entry)
+        if not isinstance(old, dict):
+            raise CannotEdit(f"its {name!r} is not a table")
+        chosen = {key: value for key, value in entry.items() if key in command or key not in old}
+        if client.format == "toml":
+            return _put(client, _drop(client, text, name), name, old | chosen)
+        for key, value in chosen.items():
+            text = set_key(text, (client.table, name, key), value)
         return text
 
-    def change_toml(text: str) -> str:
-        old = tomllib.loads(text).get(client.table, {}).get(name, {})
-        if old:
-            text = _without(text, client.table, name)
-        chosen = {key: value for key, value in entry.items() if key in command or key not in old}
-        return _append(text, client.table, name, {**old, **chosen})
-
-    by_hand = f"write this by hand:\n\n{snippet(client, name, launch)}"
-    return _edit(client, file, change_toml if client.format == "toml" else change_json, by_hand)
+    return _edit(client, file, change, f"write this by hand:\n\n{snippet(client, name, launch)}")
 
 
-def remove(client: Client, file: Path, name: str) -> Path | None:
-    """Take the server `name`, which must be there, out of a client's file; return as `add` does.
-
-    Raises ClientFileKept.
-    """
-
-    def change(text: str) -> str:
-        if client.format == "toml":
-            return _without(text, client.table, name)
-        return json_edit.drop(text, (client.table, name))
-
-    return _edit(client, file, change, f"take {name!r} out of its {client.table!r} by hand")
+def remove_server(client: Client, file: Path, name: str) -> Path | None:
+    """Remove the server `name`, which must exist, from a client's file; return the backup. Raises ClientFileKept."""
+    by_hand = f"remove {name!r} from its {client.table!r} by hand"
+    return _edit(client, file, lambda text: _drop(client, text, name), by_hand)
 
 
-def _loads(text: str) -> Mapping[str, Any]:
-    try:
-        data = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError):
-        return {}  # the edit will say so
-    return data if isinstance(data, dict) else {}
+def _put(client: Client, text: str, name: str, entry: Mapping[str, Any]) -> str:
+    if client.format == "json":
+        return set_key(text, (client.table, name), entry)
+    if not isinstance(tomllib.loads(text).get(client.table, {}), dict):
+        raise CannotEdit(f"its {client.table!r} is not a table")
+    return append_entry(text, client.table, name, entry)
+
+
+def _drop(client: Client, text: str, name: str) -> str:
+    if client.format == "json":
+        return drop_key(text, (client.table, name))
+    rest = drop_entry(text, client.table, name)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    was_last = text.startswith(rest) and (rest == newline or rest.endswith(newline * 2))
+    return rest.removesuffix(newline) if was_last else rest  # the empty line that `append_entry` wrote
 
 
 def _edit(client: Client, path: Path, change: Callable[[str], str], by_hand: str) -> Path | None:
-    if client.format == "yaml":
-        raise ClientFileKept(client.title, path, "YAML is better edited by a person", by_hand)
-    file = Path(os.path.realpath(path))  # a link stays a link
+    if not is_editable(client):
+        raise ClientFileKept(client.title, path, "qk-mcp does not edit YAML", by_hand)
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked(file):
-            exists = file.exists()
-            if exists and not (os.access(file, os.W_OK) and stat.S_ISREG(file.stat().st_mode)):
-                raise PermissionError("it may not be written")
-            data = file.read_bytes() if exists else b""
-            text = data.decode()
-            mark, body = _BOM * text.startswith(_BOM), text.removeprefix(_BOM)
-            new = (mark + change(body)).encode()
-            backup = _keep(path, data) if exists else None
-            replace(file, new)
-            return backup
-    except (json_edit.CannotEdit, toml_edit.CannotSplice) as refusal:
-        why = str(refusal) or "it is written in a way that only you should change"
-        raise ClientFileKept(client.title, path, why, by_hand) from None
+        return edit_locked(path, change, backup=_BACKUP)
+    except CannotEdit as refusal:
+        why = str(refusal) or "it is written in a form that only a person should edit"
     except UnicodeDecodeError:
-        raise ClientFileKept(client.title, path, "it is not UTF-8", by_hand) from None
+        why = "it is not UTF-8"
     except UnicodeEncodeError:
-        raise ClientFileKept(client.title, path, "the command is not UTF-8", by_hand) from None
+        why = "the command is not UTF-8"
     except OSError as error:
-        raise ClientFileKept(client.title, path, error.strerror or str(error), by_hand) from None
-
-
-def _keep(path: Path, data: bytes) -> Path:
-    """Write what the file at `path` held beside it, over nothing else; return where."""
-    for number in count(1):
-        backup = path.with_name(f"{path.name}.qk-mcp-backup{f'-{number}' if number > 1 else ''}")
-        if not os.path.lexists(backup):
-            replace(backup, data)
-            break
-        if backup.is_file() and backup.read_bytes() == data:
-            break
-    return backup
-
-
-def _without(text: str, table: str, name: str) -> str:
-    """Return a TOML text without a server, and without the empty line that `_append` put before it."""
-    rest = toml_edit.drop(text, name, table)
-    newline = "\r\n" if "\r\n" in text else "\n"
-    was_last = text.startswith(rest) and (rest == newline or rest.endswith(newline * 2))
-    return rest.removesuffix(newline) if was_last else rest
-
-
-def _append(text: str, table: str, name: str, entry: Mapping[str, Any]) -> str:
-    """Return a TOML text with a new table at its end, where nothing that stands before can be affected."""
-    import tomli_w
-
-    expected = tomllib.loads(text)
-    expected.setdefault(table, {})[name] = entry
-    newline = "\r\n" if "\r\n" in text else "\n"
-    ended = text if not text or text.endswith("\n") else text + newline
-    section = tomli_w.dumps({table: {name: entry}}).replace("\n", newline)
-    new = ended + newline * bool(text.strip()) + section
-    with suppress(ValueError):  # not if the other servers are written inline
-        if tomllib.loads(new) == expected:
-            return new
-    raise toml_edit.CannotSplice
-
-
-def _yaml_servers(text: str, table: str) -> dict[str, Any]:
-    """Return the servers of a YAML file with the command that each starts, read as far as Goose's own style goes."""
-    section = re.search(rf"^{table}:[ \t]*\n((?:[ \t].*\n|[ \t]*\n)*)", text + "\n", re.MULTILINE)
-    body = section[1] if section else ""
-    indent = re.match(r"\s*?( *)\S", body)
-    if not indent:
-        return {}
-    _, *parts = re.split(rf"^{indent[1]}([\w.-]+):[ \t]*\n", body, flags=re.MULTILINE)
-    found = {}
-    for name, block in zip(parts[::2], parts[1::2], strict=True):
-        command = re.search(r"^ +cmd:(.*)", block, re.MULTILINE)
-        flow = re.search(r"^ +args: *(\[[^\]]*\])", block, re.MULTILINE)
-        items = re.search(r"^ +args:[ \t]*\n((?: *- .*\n)*)", block, re.MULTILINE)
-        args = _scalar(flow[1]) if flow else []
-        args = [_scalar(item) for item in re.findall(r"- (.*)", items[1])] if items else args
-        found[name] = {"cmd": _scalar(command[1]) if command else "", "args": args}
-    return found
-
-
-def _scalar(text: str) -> Any:
-    text = text.strip()
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text.strip("'")
+        why = error.strerror or str(error)
+    except (ValueError, RecursionError) as error:
+        why = f"it is broken: {error}"
+    raise ClientFileKept(client.title, path, why, by_hand)

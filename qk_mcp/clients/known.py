@@ -1,8 +1,8 @@
-"""The MCP clients that `install` knows: where each keeps its servers, and how it writes one down.
+"""The MCP clients that `install` knows: the file of each, and the form of its entries.
 
-Places and shapes are those of the clients' own documentation. In a path,
-`{VARIABLE:default}` stands for a variable; in an entry and a command, what
-`client_entries` fills in.
+Paths and forms come from the clients' own documentation. In a path,
+`{VARIABLE:default}` stands for a variable; `entries` explains the placeholders of
+an entry and a command.
 """
 
 import os
@@ -16,17 +16,17 @@ from typing import Any, Literal
 from qk_mcp.errors import NoHome, UnknownClient
 from qk_mcp.text import nearest
 
-__all__ = ["CLIENTS", "Client", "OwnCommand", "file", "find"]
+__all__ = ["CLIENTS", "Client", "OwnCommand", "client_file", "find_client"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCommand:
-    """The command by which a client edits its own file."""
+    """The command with which a client edits its own file."""
 
     program: str
     add: tuple[str, ...]
     remove: tuple[str, ...] = ()
-    """Empty when it can only add."""
+    """Empty if it can only add."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +36,18 @@ class Client:
     name: str
     title: str
     files: Mapping[str, tuple[str, ...]]
-    """The user's own file by `sys.platform`, "" for all others; of several, the first that exists."""
+    """The user's own file by `sys.platform`, "" for every other; of several, the first that exists."""
     project_file: str = ""
-    """The same for one project alone, relative to its root; empty when there is none."""
+    """The file of a single project, relative to its root; empty if there is none."""
     format: Literal["json", "toml", "yaml"] = "json"
     table: str = "mcpServers"
-    """The key that holds the servers by name."""
+    """The key whose value holds the servers by name."""
     entry: Mapping[str, Any]
     own: OwnCommand | None = None
     readers: str
-    """Who reads the user's own file: why it is the one to edit."""
+    """Where the servers of the user's own file are available."""
     then: str
-    """What to do once the server is in."""
+    """What to do after the server was added."""
     aliases: tuple[str, ...] = ()
 
 
@@ -85,7 +85,7 @@ CLIENTS = (
         },
         entry=_PLAIN,
         readers="in every conversation",
-        then="quit Claude Desktop and start it again; Settings > Developer shows the server",
+        then="restart Claude Desktop; Settings > Developer shows the server",
     ),
     Client(
         name="cursor",
@@ -94,7 +94,7 @@ CLIENTS = (
         project_file=".cursor/mcp.json",
         entry=_PLAIN,
         readers="in every project",
-        then="see that the server is switched on in Cursor's settings, under Tools & MCP",
+        then="check that the server is switched on in Cursor's settings, under Tools & MCP",
     ),
     Client(
         name="vscode",
@@ -146,7 +146,7 @@ CLIENTS = (
             program="codex", add=("mcp", "add", "{name}", "--", "{launch}"), remove=("mcp", "remove", "{name}")
         ),
         readers="in every project, from its command line, its app and its editor extension",
-        then="start Codex anew; /mcp shows the server",
+        then="restart Codex; /mcp shows the server",
         aliases=("codex-cli",),
     ),
     Client(
@@ -161,7 +161,7 @@ CLIENTS = (
             remove=("mcp", "remove", "-s", "user", "{name}"),
         ),
         readers="in every project",
-        then="start Gemini CLI anew, in a folder that it trusts; /mcp shows the server",
+        then="restart Gemini CLI in a folder that it trusts; /mcp shows the server",
         aliases=("gemini-cli",),
     ),
     Client(
@@ -190,26 +190,26 @@ CLIENTS = (
         table="mcp",
         entry={"type": "local", "command": "{launch}", "enabled": True},
         readers="in every project",
-        then="start opencode anew; opencode mcp list shows the server",
+        then="restart opencode; opencode mcp list shows the server",
     ),
 )
 
 
-def find(text: str) -> Client:
-    """Return the client of a name, title or alias, in any case. Raises UnknownClient."""
-    wanted = re.sub(r"[\s_]+", "-", text.strip().casefold())
+def find_client(text: str) -> Client:
+    """Return the client with a name, title or alias; case does not matter. Raises UnknownClient."""
+    slug = re.sub(r"[\s_]+", "-", text.strip().casefold())
     known: dict[str, Client] = {}
     for client in CLIENTS:
         for name in (client.name, client.title.casefold().replace(" ", "-"), *client.aliases):
             known[name] = client
-    if wanted in known:
-        return known[wanted]
-    near = dict.fromkeys(known[name].name for name in nearest(wanted, known))
+    if slug in known:
+        return known[slug]
+    near = dict.fromkeys(known[name].name for name in nearest(slug, known))
     raise UnknownClient(text, [client.name for client in CLIENTS], list(near))
 
 
-def file(client: Client, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """Return the user's own file of `client`, whether it exists or not."""
+def client_file(client: Client, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """Return the path of the user's own file of `client`, which need not exist. Raises NoHome."""
     places = [_expand(text, environ) for text in client.files.get(platform, client.files[""])]
     found = [path for place in places for path in _matches(place)]
     return next(filter(os.path.lexists, found), found[0])
@@ -226,7 +226,7 @@ def _matches(place: str) -> list[Path]:
 def _expand(text: str, environ: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         set_to = environ.get(match[1], "")
-        return set_to if os.path.isabs(set_to) else match[2]  # as the XDG base directories have it
+        return set_to if os.path.isabs(set_to) else match[2]  # as the XDG specification requires
 
     text = re.sub(r"\{(\w+):([^}]*)\}", value, text)
     if not text.startswith("~"):

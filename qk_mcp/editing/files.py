@@ -1,20 +1,61 @@
-"""Replaces a person's file so that nobody ever sees half of it, and one writer at a time."""
+"""Edits a user's file under a lock, atomically, and without losing what belongs to it."""
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
-__all__ = ["locked", "replace"]
+__all__ = ["CannotEdit", "edit_locked", "locked", "read_regular", "replace_file"]
+
+_BOM = "\ufeff"
+
+
+class CannotEdit(Exception):
+    """Only a person should make this edit; the message, if any, says why."""
+
+
+def edit_locked(path: Path, change: Callable[[str], str], *, backup: str = "") -> Path | None:
+    """Replace the text of `path` by `change(text)` while no other edit runs; a missing file has the text "".
+
+    A byte order mark and a link stay; missing directories are made. Nothing is written if the text does not
+    change. With `backup`, a suffix, the old content is kept beside `path`, and its path is returned.
+    Raises OSError, UnicodeError, and what `change` raises; the file is then as it was.
+    """
+    file = Path(os.path.realpath(path))
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with locked(file):
+        exists = file.exists()
+        old = read_regular(file) if exists else b""
+        text = old.decode()
+        mark, body = _BOM * text.startswith(_BOM), text.removeprefix(_BOM)
+        new = (mark + change(body)).encode()
+        if new == old:
+            return None
+        if exists and not os.access(file, os.W_OK):
+            raise PermissionError("it may not be written")
+        kept = _keep(path, old, backup) if exists and backup else None
+        replace_file(file, new)
+        return kept
+
+
+def read_regular(path: Path) -> bytes:
+    """Return the content of a regular file. Raises OSError, also for a FIFO or a device, which could block."""
+    kind = path.stat().st_mode
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError("it is a directory")
+    if not stat.S_ISREG(kind):
+        raise OSError("it is not a regular file")
+    return path.read_bytes()
 
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Keep other processes that use this function out while `file` is read, changed and replaced; wait for them.
+    """Hold the lock of `file`, waiting for other processes that hold it. Raises OSError.
 
-    The lock is a file beside it, which goes when its holder is done: a waiter whose
-    lock file is no longer the one on disk begins anew. Raises OSError.
+    The lock is a file beside it, which its holder deletes. A process that waited for a deleted lock file
+    therefore tries again.
     """
     import fcntl
 
@@ -37,10 +78,10 @@ def locked(file: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def replace(file: Path, data: bytes) -> None:
-    """Make `data` the content of `file`: mode and owner stay, a new file is private. `file` must not be a link.
+def replace_file(file: Path, data: bytes) -> None:
+    """Make `data` the content of `file` atomically; its mode and owner stay, a new file is private.
 
-    Whatever happens meanwhile, `file` is the old one or the new one, also after a crash. Raises OSError.
+    `file` must not be a link. After a crash, `file` has its old content or the new one. Raises OSError.
     """
     from tempfile import mkstemp
 
@@ -62,9 +103,25 @@ def replace(file: Path, data: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    with suppress(OSError):  # not every directory can be synced; the file is in place all the same
-        directory = os.open(file.parent, os.O_RDONLY)
+    _sync_directory(file.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    with suppress(OSError):  # some directories cannot be synced; the file is in place anyway
+        directory = os.open(path, os.O_RDONLY)
         try:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def _keep(path: Path, data: bytes, suffix: str) -> Path:
+    """Write `data` to a file beside `path` and return where; another content is never overwritten."""
+    for number in count(1):
+        backup = path.with_name(f"{path.name}{suffix}{f'-{number}' if number > 1 else ''}")
+        if not os.path.lexists(backup):
+            replace_file(backup, data)
+            break
+        if backup.is_file() and backup.read_bytes() == data:
+            break
+    return backup

@@ -1,7 +1,8 @@
-"""Edits one key of a JSON text in place: all that is not the key's stays byte for byte.
+"""Edits one key of a JSON text in place: every other byte stays, comments included.
 
-A new key is written in the style of its surroundings. The outcome is accepted
-only if it parses to exactly the expected data, in the expected order.
+The text may have comments and trailing commas (JSONC). A new key is written in
+the style of its surroundings. The result is accepted only if it parses to exactly
+the expected data, in the expected order.
 """
 
 import json
@@ -10,27 +11,55 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CannotEdit", "drop", "put", "read_lenient"]
+from qk_mcp.editing.files import CannotEdit
+
+__all__ = ["drop_key", "read_jsonc", "set_key"]
 
 _BLANK = re.compile(r"[ \t\r\n]*")
+_SPACES = re.compile(r"[ \t]*")
+_VISIBLE = re.compile(r"[^\r\n]")
 _DECODER = json.JSONDecoder()
-_EXTRAS = re.compile(
+_TOKEN = re.compile(
     r"""
-    ("(?:\\.|[^"\\])*")                                    # a text, which is kept
-  | //[^\n]* | /\*.*?\*/                                   # comments
-  | ,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[}\]])                   # a comma behind the last item
+    (?P<string> "(?:[^"\\]++|\\.?)*+"? )       # one without an end takes the rest: that keeps the search linear
+  | (?P<comment> //[^\n]* | /\*(?:[^*]++|\*(?!/))*+(?:\*/)? )
+  | (?P<mark> [\[\]{}:,] )
+  | (?P<bare> [^\s"/\[\]{}:,]++ )
     """,
     re.VERBOSE | re.DOTALL,
 )
 
 
-class CannotEdit(Exception):
-    """The text is not plain JSON, or is written in a way that only a person should edit."""
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A JSONC text, and the same text as plain JSON in which every character has kept its place."""
+
+    full: str
+    plain: str
+    trailing: frozenset[int]
+    """The places of trailing commas, which `plain` does not have."""
+
+    def data(self) -> dict[str, Any]:
+        try:
+            # Numbers as text, since NaN would not equal itself.
+            data = json.loads(self.plain, parse_float=str, parse_constant=str)
+        except (ValueError, RecursionError):
+            raise CannotEdit("it is not JSON") from None
+        if not isinstance(data, dict):
+            raise CannotEdit("it is not an object")
+        return data
+
+    def comma_after(self, position: int) -> int | None:
+        """Return the place of the comma after a value that ends at `position`, a trailing one included."""
+        place = _skip(self.plain, position)
+        if self.plain[place] == ",":
+            return place
+        return next((comma for comma in range(position, place) if comma in self.trailing), None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A key with its value, and where they stand in the text."""
+    """A key with its value, and their places in the text."""
 
     key: str
     start: int
@@ -38,81 +67,101 @@ class _Member:
     end: int
 
 
-def put(text: str, keys: Sequence[str], value: Any) -> str:
-    """Return `text` with the value at `keys` set; objects on the way are made. Raises CannotEdit."""
-    text = text if text.strip() else "{}\n"
-    expected = inner = _load(text)
+def read_jsonc(text: str) -> Any:
+    """Return the data of JSON that may have comments and trailing commas. Raises ValueError."""
+    return json.loads(_parse(text.removeprefix("\ufeff")).plain)
+
+
+def set_key(text: str, keys: Sequence[str], value: Any) -> str:
+    """Return `text` with the value at `keys` set; missing objects are added. Raises CannotEdit."""
+    source = _parse(text if text.strip() else "{}\n")
+    expected = inner = source.data()
     for key in keys[:-1]:
         inner = inner.setdefault(key, {})
         if not isinstance(inner, dict):
             raise CannotEdit(f"its {key!r} is not an object")
-    inner[keys[-1]] = value
-    start = _skip(text, 0)
+    inner[keys[-1]] = json.loads(json.dumps(value), parse_float=str, parse_constant=str)
+    start = _skip(source.plain, 0)
     for depth, key in enumerate(keys):
-        members = _members(text, start)
+        members = _members(source.plain, start)
         found = _last(members, key)
         if found is None:
             for outer in reversed(keys[depth + 1 :]):
                 value = {outer: value}
-            return _accept(_insert(text, start, members, key, value), expected)
+            return _accept(_insert(source, start, members, key, value), expected)
         start, end = found.value, found.end
-    rendered = _render(text, value, _indent(text, start))
-    return _accept(text[:start] + rendered + text[end:], expected)
+    rendered = _render(source.plain, value, _indent(source.plain, start))
+    return _accept(source.full[:start] + rendered + source.full[end:], expected)
 
 
-def drop(text: str, keys: Sequence[str]) -> str:
-    """Return `text` without the key at `keys`, which must be there. Raises CannotEdit."""
-    expected = inner = _load(text)
-    start = _skip(text, 0)
+def drop_key(text: str, keys: Sequence[str]) -> str:
+    """Return `text` without the key at `keys`, which must exist. Raises CannotEdit."""
+    source = _parse(text)
+    expected = inner = source.data()
+    start = _skip(source.plain, 0)
     for key in keys[:-1]:
         inner = inner[key]
-        start = _last(_members(text, start), key).value  # type: ignore[union-attr]
+        start = _last(_members(source.plain, start), key).value  # type: ignore[union-attr]
     del inner[keys[-1]]
-    members = _members(text, start)
+    members = _members(source.plain, start)
     index = max(index for index, member in enumerate(members) if member.key == keys[-1])
+    member = members[index]
+    first, comma = member.start, source.comma_after(member.end)
+    last = member.end if comma is None else comma + 1
     if index + 1 < len(members):
-        first, last = members[index].start, members[index + 1].start
-    elif index:
-        first, last = members[index - 1].end, members[index].end
+        last = _skip(text, last)  # up to the next key, or the comment before it
     else:
-        first, last = start + 1, _skip(text, members[index].end)
+        first = len(text[:first].rstrip(" \t\r\n"))
+        if not index:
+            last = _skip(text, last) if text[first - 1] == "{" else last
+        elif comma is None:  # the member before must lose its comma
+            before = source.comma_after(members[index - 1].end) or 0
+            return _accept(text[:before] + text[before + 1 : first] + text[last:], expected)
     return _accept(text[:first] + text[last:], expected)
 
 
-def read_lenient(text: str) -> Any:
-    """Return the data of JSON that may hold comments and commas behind the last item. Raises ValueError."""
-    return json.loads(_EXTRAS.sub(lambda match: match[1] or "", text.removeprefix("\ufeff")))
-
-
-def _load(text: str) -> dict[str, Any]:
-    try:
-        # Numbers as text, since NaN would not equal itself.
-        data = json.loads(text, parse_float=str, parse_constant=str)
-    except (ValueError, RecursionError):
-        raise CannotEdit("it is not plain JSON") from None
-    if not isinstance(data, dict):
-        raise CannotEdit("it is not an object")
-    return data
+def _parse(text: str) -> _Text:
+    blanks: list[tuple[int, int]] = []
+    trailing: list[int] = []
+    comma, last, before = 0, "", ""  # the last two tokens, each by its first character
+    for token in _TOKEN.finditer(text):
+        start, end = token.span()
+        if token.lastgroup == "comment":
+            if token[0].startswith("//") or (len(token[0]) > 3 and token[0].endswith("*/")):
+                blanks.append((start, end))
+            continue
+        if text[start] in "]}" and last == "," and before not in ("", "[", "{", ":", ","):
+            trailing.append(comma)
+        if text[start] == ",":
+            comma = start
+        before, last = last, text[start]
+    blanks += [(comma, comma + 1) for comma in trailing]
+    pieces: list[str] = []
+    done = 0
+    for start, end in sorted(blanks):
+        pieces += [text[done:start], _VISIBLE.sub(" ", text[start:end])]
+        done = end
+    return _Text(text, "".join([*pieces, text[done:]]), frozenset(trailing))
 
 
 def _accept(text: str, expected: dict[str, Any]) -> str:
-    if json.dumps(_load(text)) != json.dumps(expected):
+    if json.dumps(_parse(text).data()) != json.dumps(expected):
         raise CannotEdit("it has a key twice")
     return text
 
 
-def _members(text: str, start: int) -> list[_Member]:
-    """Return what the object at `start` of a valid JSON text holds."""
+def _members(plain: str, start: int) -> list[_Member]:
+    """Return the members of the object at `start` of a valid JSON text."""
     members = []
-    position = _skip(text, start + 1)
-    while text[position] != "}":
-        key, end = _DECODER.raw_decode(text, position)
-        value = _skip(text, _skip(text, end) + 1)
-        _, end = _DECODER.raw_decode(text, value)
+    position = _skip(plain, start + 1)
+    while plain[position] != "}":
+        key, end = _DECODER.raw_decode(plain, position)
+        value = _skip(plain, _skip(plain, end) + 1)
+        _, end = _DECODER.raw_decode(plain, value)
         members.append(_Member(key, position, value, end))
-        position = _skip(text, end)
-        if text[position] == ",":
-            position = _skip(text, position + 1)
+        position = _skip(plain, end)
+        if plain[position] == ",":
+            position = _skip(plain, position + 1)
     return members
 
 
@@ -120,51 +169,67 @@ def _last(members: list[_Member], key: str) -> _Member | None:
     return next((member for member in reversed(members) if member.key == key), None)
 
 
-def _insert(text: str, start: int, members: list[_Member], key: str, value: Any) -> str:
-    """Return `text` with a new last member in the object at `start`."""
+def _insert(source: _Text, start: int, members: list[_Member], key: str, value: Any) -> str:
+    """Return the text with a new last member in the object at `start`."""
+    text, plain = source.full, source.plain
     name = json.dumps(key, ensure_ascii=False)
+    newline = _newline(plain)
     if not members:
-        base = _indent(text, start)
-        inside = base + _unit(text)
-        rendered = f"{name}: {_render(text, value, inside)}"
-        if not _is_flat(text):
-            newline = _newline(text)
-            rendered = f"{newline}{inside}{rendered}{newline}{base}"
-        return text[: start + 1] + rendered + text[text.index("}", start) :]
+        base = _indent(plain, start)
+        inside = base + _unit(plain)
+        rendered = f"{name}: {_render(plain, value, inside)}"
+        end = plain.index("}", start)
+        kept = text[start + 1 : end].rstrip()  # comments
+        if kept or not _is_flat(plain):
+            rendered = f"{kept}{newline}{inside}{rendered}{newline}{base}"
+        return text[: start + 1] + rendered + text[end:]
     last = members[-1]
-    if "\n" in text[start : members[0].start]:
-        indent = _indent(text, last.start)
-        rendered = f",{_newline(text)}{indent}{name}: {_render(text, value, indent)}"
+    comma = source.comma_after(last.end)
+    if "\n" in plain[start : members[0].start]:
+        place = _line_end(text, last.end if comma is None else comma + 1)
+        indent = _indent(plain, last.start)
+        rendered = f"{newline}{indent}{name}: {_render(plain, value, indent)}"
     else:
-        rendered = f", {name}: {json.dumps(value, ensure_ascii=False)}"
-    return text[: last.end] + rendered + text[last.end :]
+        place = last.end if comma is None else comma + 1
+        rendered = f" {name}: {json.dumps(value, ensure_ascii=False)}"
+    if comma is None:
+        return text[: last.end] + "," + text[last.end : place] + rendered + text[place:]
+    return text[:place] + rendered + "," + text[place:]
 
 
-def _render(text: str, value: Any, indent: str) -> str:
-    if _is_flat(text):
+def _line_end(text: str, position: int) -> int:
+    """Return where the comments end that begin on the line of `position`, or `position` itself without any."""
+    end = position
+    while (token := _TOKEN.match(text, _SPACES.match(text, end).end())) and token.lastgroup == "comment":  # type: ignore[union-attr]
+        end = token.end() - token[0].endswith("\r")  # the line end is not part of the comment
+    return end
+
+
+def _render(plain: str, value: Any, indent: str) -> str:
+    if _is_flat(plain):
         return json.dumps(value, ensure_ascii=False)
-    return json.dumps(value, ensure_ascii=False, indent=_unit(text)).replace("\n", _newline(text) + indent)
+    return json.dumps(value, ensure_ascii=False, indent=_unit(plain)).replace("\n", _newline(plain) + indent)
 
 
-def _is_flat(text: str) -> bool:
-    """Say whether the whole text is written on one line; an empty object is no example of it."""
-    return "\n" not in text.strip() and bool(_members(text, _skip(text, 0)))
+def _is_flat(plain: str) -> bool:
+    """Say whether the whole text is on one line; an empty object does not count."""
+    return "\n" not in plain.strip() and bool(_members(plain, _skip(plain, 0)))
 
 
-def _unit(text: str) -> str:
-    """Return by how much the text indents."""
-    outer = _members(text, _skip(text, 0))
-    return (_indent(text, outer[0].start) if outer else "") or "  "
+def _unit(plain: str) -> str:
+    """Return the text's unit of indentation."""
+    outer = _members(plain, _skip(plain, 0))
+    return (_indent(plain, outer[0].start) if outer else "") or "  "
 
 
-def _indent(text: str, position: int) -> str:
-    """Return the white space that the line of a position begins with."""
-    line = text[text.rfind("\n", 0, position) + 1 : position]
+def _indent(plain: str, position: int) -> str:
+    """Return the white space at the beginning of the line of `position`."""
+    line = plain[plain.rfind("\n", 0, position) + 1 : position]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _newline(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
+def _newline(plain: str) -> str:
+    return "\r\n" if "\r\n" in plain else "\n"
 
 
 def _skip(text: str, position: int) -> int:

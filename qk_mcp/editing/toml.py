@@ -1,26 +1,27 @@
-"""Edits one entry of a TOML file's `[projects]` in place: all that is not the entry stays byte for byte.
+"""Edits one entry of a TOML table in place: every other byte stays.
 
-The text is cut into its statements, the entry is spliced in the form that the
-file already uses, and the outcome is accepted only if it parses to exactly the
-expected data. So the cutting may assume valid TOML and need not know every
-rule of it: what it gets wrong is refused, never written.
+The text is split into statements, and the entry is written in the form that the
+file already uses. The result is accepted only if it parses to exactly the
+expected data. The splitter may therefore assume valid TOML and ignore its rarer
+rules: a mistake is refused, never written.
 """
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from qk_mcp.projects.project import TABLE
+from qk_mcp.editing.files import CannotEdit
 
-__all__ = ["CannotSplice", "drop", "line_numbers", "put", "render"]
+__all__ = ["append_entry", "drop_entry", "line_numbers", "render_entry", "set_path"]
 
 type KeyPath = tuple[str, ...]
 
 _TOKEN = re.compile(
     r"""
-    (?P<string> \"{3}(?:\\.|[^\\])*?\"{3}\"{0,2} | '{3}.*?'{3}'{0,2} | "(?:\\.|[^"\\\n])*" | '[^'\n]*' )
+    (?P<string> \"{3}(?:\\.?|[^\\])*?(?:\"{3}\"{0,2}|\Z) | '{3}.*?(?:'{3}'{0,2}|\Z)
+      | "(?:\\.?|[^"\\\n])*+"? | '[^'\n]*+'? )  # an unterminated one ends with the text: that keeps the search linear
   | (?P<blank> [ \t]+ | \r?\n | \#[^\n]* )
   | (?P<mark> [\[\]{}=,] )
   | (?P<bare> [^\s"'\#\[\]{}=,]+ )
@@ -29,61 +30,72 @@ _TOKEN = re.compile(
 )
 
 
-class CannotSplice(Exception):
-    """The entry is written in a form that only a person should edit."""
-
-
-def render(alias: str, path: str) -> str:
-    """Return the lines that add the entry to a file that has no projects."""
-    return _dumps({TABLE: {alias: path}})
+def render_entry(table: str, name: str, path: str) -> str:
+    """Return the lines that add the entry to a file that has no such table."""
+    return _dumps({table: {name: path}})
 
 
 def line_numbers(text: str) -> dict[KeyPath, int]:
     """Return the line, counted from 1, on which each key of a valid TOML text is first written."""
     lines: dict[KeyPath, int] = {}
+    line, position = 1, 0
     for node in _flat(_scan(text)):
+        line, position = line + text.count("\n", position, node.start), node.start
         for length in range(1, len(node.path) + 1):
-            lines.setdefault(node.path[:length], text.count("\n", 0, node.start) + 1)
+            lines.setdefault(node.path[:length], line)
     return lines
 
 
-def put(text: str, alias: str, path: str) -> str:
-    """Return `text` with the path of `alias` set, other settings of an existing entry kept. Raises CannotSplice."""
+def set_path(text: str, table: str, name: str, path: str) -> str:
+    """Return `text` with the path of an entry set; its other settings stay. Raises CannotEdit.
+
+    An entry is `NAME = "PATH"`, or a table with the key `path`.
+    """
     expected = _data(text)
-    entries = expected.setdefault(TABLE, {})
+    entries = expected.setdefault(table, {})
     nodes = _scan(text)
-    mine = [node for node in _flat(nodes) if node.path[:2] == (TABLE, alias)]
+    mine = [node for node in _flat(nodes) if node.path[:2] == (table, name)]
     if not mine:
-        text, entries[alias] = _insert(text, nodes, alias, path)
-        return _accept(text, expected)
+        text, entries[name] = _insert(text, nodes, table, name, path)
+        return _accept(text, expected, table)
     place = next((n for n in mine if n.path[2:] in ((), ("path",)) and not n.header and not n.items), None)
     if place is None:
-        raise CannotSplice
-    if isinstance(entries[alias], dict):
-        entries[alias]["path"] = path
+        raise CannotEdit
+    if isinstance(entries[name], dict):
+        entries[name]["path"] = path
     else:
-        entries[alias] = path
+        entries[name] = path
     rendered = _dumps({"path": path}).removeprefix("path = ").rstrip("\n")
-    return _accept(text[: place.value] + rendered + text[place.end :], expected)
+    return _accept(text[: place.value] + rendered + text[place.end :], expected, table)
 
 
-def drop(text: str, alias: str, table: str = TABLE) -> str:
-    """Return `text` without the entry of `alias`. Raises CannotSplice."""
+def append_entry(text: str, table: str, name: str, entry: Mapping[str, Any]) -> str:
+    """Return `text` with a new `[table.name]` at its end, where it affects nothing before it. Raises CannotEdit."""
     expected = _data(text)
-    del expected[table][alias]
-    while span := _first(text, (table, alias)):
+    expected.setdefault(table, {})[name] = _data(_dumps(dict(entry)))
+    newline = "\r\n" if "\r\n" in text else "\n"
+    ended = text if not text or text.endswith("\n") else text + newline
+    section = _dumps({table: {name: entry}}).replace("\n", newline)
+    return _accept(ended + newline * bool(text.strip()) + section, expected, table)
+
+
+def drop_entry(text: str, table: str, name: str) -> str:
+    """Return `text` without an entry. Raises CannotEdit."""
+    expected = _data(text)
+    del expected[table][name]
+    while span := _first(text, (table, name)):
         text = text[: span[0]] + text[span[1] :]
     return _accept(text, expected, table)
 
 
-def _accept(text: str, expected: dict[str, Any], table: str = TABLE) -> str:
+def _accept(text: str, expected: dict[str, Any], table: str) -> str:
     try:
         found = _data(text)
     except ValueError:
-        raise CannotSplice from None
-    found.setdefault(table, {})  # an empty table and none at all are the same to us
+        raise CannotEdit from None
+    found.setdefault(table, {})  # an empty table and a missing one are the same to us
     if found != expected:
-        raise CannotSplice
+        raise CannotEdit
     return text
 
 
@@ -97,36 +109,36 @@ def _dumps(data: dict[str, Any]) -> str:
     return tomli_w.dumps(data)
 
 
-def _insert(text: str, nodes: list["_Node"], alias: str, path: str) -> tuple[str, str | dict[str, str]]:
+def _insert(text: str, nodes: list["_Node"], table: str, name: str, path: str) -> tuple[str, str | dict[str, str]]:
     """Return `text` with a new entry in the form that the others have, and the data of that entry."""
     entry: str | dict[str, str] = path
-    pair = _dumps({alias: path}).rstrip("\n")
+    pair = _dumps({name: path}).rstrip("\n")
     head, *sections = _sections(nodes)
-    head = [node for node in head if node.path[0] == TABLE]
-    sections = [section for section in sections if section[0].path[0] == TABLE]
-    if head and (table := head[0]).path == (TABLE,):  # projects = { … }
-        at, pair = (table.items[-1].end, f", {pair}") if table.items else (table.value + 1, f" {pair} ")
+    head = [node for node in head if node.path[0] == table]
+    sections = [section for section in sections if section[0].path[0] == table]
+    if head and (inline := head[0]).path == (table,):  # projects = { … }
+        at, pair = (inline.items[-1].end, f", {pair}") if inline.items else (inline.value + 1, f" {pair} ")
         return text[:at] + pair + text[at:], entry
-    if section := next((section for section in sections if section[0].path == (TABLE,)), None):  # [projects]
+    if section := next((section for section in sections if section[0].path == (table,)), None):  # [projects]
         last, lines = section[-1], [pair]
     elif head:  # projects.name = …
-        last, lines = head[-1], [f"{TABLE}.{pair}"]
+        last, lines = head[-1], [f"{table}.{pair}"]
     elif sections:  # [projects.name]
         entry = {"path": path}
-        last, lines = sections[-1][-1], ["", *_dumps({TABLE: {alias: entry}}).rstrip("\n").split("\n")]
+        last, lines = sections[-1][-1], ["", *_dumps({table: {name: entry}}).rstrip("\n").split("\n")]
     else:
         apart = not text or text.endswith(("\n\n", "\n\r\n"))
-        last, lines = None, [""] * (not apart) + render(alias, path).rstrip("\n").split("\n")
+        last, lines = None, [""] * (not apart) + render_entry(table, name, path).rstrip("\n").split("\n")
     at = _line_end(text, last.end) if last else len(text)
     indent = _indent(text, last) if last and len(lines) == 1 else ""
     newline = "\r\n" if "\r\n" in text[: text.find("\n") + 1] else "\n"
     new = indent + newline.join(lines)
-    ended = not at or text[at - 1] == "\n"  # a last line that has no end leaves it to be the last one's
+    ended = not at or text[at - 1] == "\n"  # a file without a final newline stays without one
     return text[:at] + (new + newline if ended else newline + new) + text[at:], entry
 
 
 def _first(text: str, path: KeyPath) -> tuple[int, int] | None:
-    """Return the span of the first section, statement or inline item that lies under `path`."""
+    """Return the span of the first section, statement or inline item below `path`."""
     for section in filter(None, _sections(_scan(text))):
         if section[0].header and section[0].path[: len(path)] == path:
             return _lines(text, section[0].start, section[-1].end)
@@ -142,7 +154,10 @@ def _first(text: str, path: KeyPath) -> tuple[int, int] | None:
 
 
 def _lines(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the span of the whole lines from `start` to `end`; a last line that has no end takes the one before."""
+    """Return the span of the whole lines from `start` to `end`.
+
+    If the last line has no newline, the newline before the first one is included instead.
+    """
     start, end = text.rfind("\n", 0, start) + 1, _line_end(text, end)
     if end == len(text) and not text.endswith("\n"):
         start = len(text[:start].removesuffix("\n").removesuffix("\r"))
@@ -159,16 +174,16 @@ def _indent(text: str, node: "_Node") -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A `key = value`, or a header, and where it stands in the text."""
+    """A `key = value` or a header, and its place in the text."""
 
     path: KeyPath
     start: int
     value: int
-    """Where the value starts; of a header, its end."""
+    """Where the value starts; for a header, its end."""
     end: int
     header: bool = False
     items: list["_Node"] = field(default_factory=list)
-    """What an inline table holds."""
+    """The statements of an inline table."""
 
 
 def _flat(nodes: list[_Node]) -> Iterator[_Node]:
@@ -178,7 +193,7 @@ def _flat(nodes: list[_Node]) -> Iterator[_Node]:
 
 
 def _sections(nodes: list[_Node]) -> list[list[_Node]]:
-    """Return the statements by section: first those before any header, then each header with what follows it."""
+    """Return the statements by section: those before any header, then each header with its statements."""
     sections: list[list[_Node]] = [[]]
     for node in nodes:
         if node.header:
@@ -188,7 +203,7 @@ def _sections(nodes: list[_Node]) -> list[list[_Node]]:
 
 
 def _scan(text: str) -> list[_Node]:
-    """Cut a valid TOML text into its statements."""
+    """Split a valid TOML text into its statements."""
     tokens = list(_TOKEN.finditer(text))
     nodes: list[_Node] = []
     section: KeyPath = ()
@@ -201,7 +216,7 @@ def _scan(text: str) -> list[_Node]:
             while tokens[index][0] != "]":
                 index += 1
             section = _key(text[tokens[start].end() : tokens[index].start()].lstrip("["))
-            index += 1 + (text[tokens[index].end() :][:1] == "]")
+            index += 1 + text.startswith("]", tokens[index].end())
             end = tokens[index - 1].end()
             nodes.append(_Node(section, tokens[start].start(), end, end, header=True))
         else:

@@ -1,24 +1,32 @@
-"""The user's config, a `[projects]` table in TOML or JSON: where it lies, and what it says."""
+"""The user's config, a `[projects]` table in TOML or JSON: its place and its content."""
 
 import json
 import os
-import re
 import shlex
 import stat
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from qk_mcp.editing.files import read_regular
 from qk_mcp.errors import ConfigBroken, ConfigUnreadable, InvalidName, NoConfig
 from qk_mcp.projects.project import TABLE, Project, check_alias, expand
-from qk_mcp.text import nearest
+from qk_mcp.text import nearest, shorten
 
-__all__ = ["BOM", "Config", "is_json", "parse_config", "present", "read", "read_text", "user_config_path"]
-
-BOM = "\ufeff"
+__all__ = [
+    "Config",
+    "explain_not_utf8",
+    "is_json_config",
+    "may_exist",
+    "parse_config",
+    "read_config",
+    "read_config_text",
+    "user_config_path",
+]
 
 _KEYS = ("path", "python", "env", "grace")
 _MAX_GRACE = 600.0
@@ -35,42 +43,42 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a config file says."""
+    """The content of a config file."""
 
     path: Path
     projects: tuple[Project, ...]
     warnings: tuple[str, ...]
-    """What is odd but does no harm."""
+    """What the user should correct, although the config can be used."""
 
 
 def user_config_path() -> Path:
-    """Return where the user's own config lies, whether it exists or not. Raises NoConfig."""
+    """Return the path of the user's own config, which need not exist. Raises NoConfig."""
     from platformdirs import user_config_path
 
     try:
         path = user_config_path("qk-mcp", appauthor=False) / "config.toml"
-    except RuntimeError:  # there is no home directory; older versions leave the `~`
+    except RuntimeError:  # there is no home directory; older versions of platformdirs leave the `~`
         raise NoConfig from None
     if not path.is_absolute():
         raise NoConfig
     return path
 
 
-def read(path: Path, environ: Mapping[str, str]) -> Config:
-    """Return what the config at `path` says; relative paths in it start from its directory.
+def read_config(path: Path, environ: Mapping[str, str]) -> Config:
+    """Read the config at `path`; its relative paths start at its directory.
 
-    Raises ConfigUnreadable, and ConfigBroken, which names every fault. An unknown key is a warning.
+    Raises ConfigUnreadable, and ConfigBroken, which lists every fault. An unknown key is a warning.
     """
-    text = read_text(path)
+    text = read_config_text(path)
     data = parse_config(path, text)
 
     @cache
     def lines() -> Mapping[tuple[str, ...], int]:
-        if is_json(path):
+        if is_json_config(path):
             return {}
         from qk_mcp.editing.toml import line_numbers
 
-        return line_numbers(text.removeprefix(BOM))
+        return line_numbers(text)
 
     found = _Findings(path, lines)
     for key in data:
@@ -82,8 +90,8 @@ def read(path: Path, environ: Mapping[str, str]) -> Config:
     return Config(path, tuple(projects), (*_exposure(path), *found.warnings))
 
 
-def present(path: Path) -> bool:
-    """Say whether there is something at `path`, be it that it cannot be looked at, which reading it then tells."""
+def may_exist(path: Path) -> bool:
+    """Return whether there is a file at `path`; also True if that cannot be known, and reading it reports why."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -93,60 +101,62 @@ def present(path: Path) -> bool:
     return True
 
 
-def is_json(path: Path) -> bool:
-    """Say whether the config at `path` is JSON: by the suffix; all else is TOML."""
+def is_json_config(path: Path) -> bool:
+    """Return whether the config at `path` is JSON, by its suffix; every other config is TOML."""
     return path.suffix.lower() == ".json"
 
 
-def read_text(path: Path) -> str:
-    """Return the config's text as it is, with its line ends and byte order mark. Raises as `read` does."""
+def read_config_text(path: Path) -> str:
+    """Return the config's text without its byte order mark. Raises what `read_config` raises."""
     try:
-        data = path.read_bytes()
+        return read_regular(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise explain_not_utf8(path, error) from None
     except FileNotFoundError:
-        made = f"qk-mcp projects add NAME:PATH --config {shlex.quote(str(path))} makes it"
+        made = f"qk-mcp projects add NAME:PATH --config {shlex.quote(str(path))} creates it"
         by_hand = 'write it: {"projects": {"NAME": "PATH"}}'
-        raise ConfigUnreadable(path, "There is no such file.", by_hand if is_json(path) else made) from None
+        raise ConfigUnreadable(path, "There is no such file.", by_hand if is_json_config(path) else made) from None
     except IsADirectoryError:
         raise ConfigUnreadable(path, "It is a directory.", "name the file itself") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise ConfigUnreadable(path, f"{why}.", "make it a file that you may read") from None
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigBroken(path, [f"line {line}: this is not UTF-8"]) from None
+        raise ConfigUnreadable(path, f"{why[0].upper()}{why[1:]}.", "name a file that you may read") from None
+
+
+def explain_not_utf8(path: Path, error: UnicodeDecodeError) -> ConfigBroken:
+    """Return the failure for a config that is not UTF-8."""
+    line = error.object.count(b"\n", 0, error.start) + 1
+    return ConfigBroken(path, [f"line {line}: this is not UTF-8"])
 
 
 def parse_config(path: Path, text: str) -> dict[str, Any]:
-    """Return the data of the config's text, of which `[projects]`, if it is there, is a table. Raises ConfigBroken."""
-    text = text.removeprefix(BOM)
+    """Return the data of the config's text; its `projects`, if any, is a table. Raises ConfigBroken."""
     try:
-        data = json.loads(text, object_pairs_hook=_once) if is_json(path) else tomllib.loads(text)
+        data = json.loads(text, object_pairs_hook=_once) if is_json_config(path) else tomllib.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigBroken(path, [f"line {error.lineno}, column {error.colno}: {error.msg}"]) from None
     except (ValueError, RecursionError) as error:
-        reason, place = re.fullmatch(r"(.*?)(?: \(at (.*)\))?", str(error), re.DOTALL).groups()  # type: ignore[union-attr]
-        raise ConfigBroken(path, [f"{place}: {reason}" if place else reason]) from None
+        reason, at, place = str(error).rpartition(" (at ")  # as tomllib writes it
+        raise ConfigBroken(path, [f"{place.removesuffix(')')}: {reason}" if at else place]) from None
     if not isinstance(data, dict):
-        raise ConfigBroken(path, [f"the whole must be a table, not {_kind(data)}"])
+        raise ConfigBroken(path, [f"the config must be a table, not {_kind(data)}"])
     if not isinstance(entries := data.get(TABLE, {}), dict):
         raise ConfigBroken(path, [f"{TABLE} must be a table, not {_kind(entries)}"])
     return data
 
 
 def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of a JSON text, in which a key may stand once only, as in TOML."""
+    """Return the object of a JSON text; a repeated key is an error, as in TOML."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
+        counts = Counter(key for key, _ in pairs)
+        raise ValueError(f"the key {shorten(counts.most_common(1)[0][0], 100)!r} is there twice")
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Findings:
-    """What is wrong with a config, each thing with the line where it stands, if that is known."""
+    """The faults of a config, each with its line if that is known."""
 
     path: Path
     lines: Callable[[], Mapping[tuple[str, ...], int]]
@@ -184,7 +194,7 @@ class _Findings:
 
 
 def _project(alias: str, entry: object, environ: Mapping[str, str], found: _Findings) -> Project:
-    """Return the project that an entry declares; worth something only if there are no faults."""
+    """Return the project that an entry declares; not usable if `found` has faults."""
     key = (TABLE, alias)
     base = found.path.parent
     try:
@@ -218,7 +228,7 @@ def _env(table: object, found: _Findings, *key: str) -> dict[str, str | None]:
     for name in table:
         if not name or "=" in name or "\0" in name:
             found.fault(f"{'.'.join(key)}: {name!r} cannot be a variable's name", *key, name)
-    kind = "a text, or false to take the variable away"
+    kind = "a text, or false to remove the variable"
     return {name: None if value is False else found.text(value, *key, name, kind=kind) for name, value in table.items()}
 
 
@@ -227,15 +237,15 @@ def _kind(value: object) -> str:
 
 
 def _exposure(path: Path) -> tuple[str, ...]:
-    """Return a warning if others than the user and root may change the config, and so say what is run."""
+    """Return a warning if anyone but the user and root may change the config, and so decide what runs."""
     status = path.stat()
     if status.st_uid not in (0, os.geteuid()):
-        return (f"{path} belongs to another user, who can change what it says",)
+        return (f"{path} belongs to another user, who can change it",)
     if mode := stat.S_IMODE(status.st_mode) & 0o022:
         others = "everybody" if mode & 0o002 else "its group"
         return (f"{path} can be changed by {others}: chmod go-w {shlex.quote(str(path))}",)
     mode = stat.S_IMODE(path.parent.stat().st_mode)
     if mode & 0o002 and not mode & stat.S_ISVTX:
         remedy = f"chmod o-w {shlex.quote(str(path.parent))}"
-        return (f"{path} can be replaced by everybody, who may write to its directory: {remedy}",)
+        return (f"{path} can be replaced by everybody, because its directory is writable: {remedy}",)
     return ()

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qk_mcp.errors import NoConfig, ProjectNeeded, QkMcpError, UnknownProject
-from qk_mcp.projects.config import Config, present, user_config_path
-from qk_mcp.projects.config import read as read_config
+from qk_mcp.projects.config import Config, may_exist, read_config, user_config_path
 from qk_mcp.projects.project import (
     Project,
     current_directory,
@@ -18,7 +17,7 @@ from qk_mcp.projects.project import (
 from qk_mcp.projects.selection import project_at, project_in_worktree, tasks_above
 from qk_mcp.text import nearest
 
-__all__ = ["CONFIG_VARIABLE", "HERE", "Registry", "build", "config_path"]
+__all__ = ["CONFIG_VARIABLE", "HERE", "Registry", "build_registry", "config_path"]
 
 CONFIG_VARIABLE = "QK_MCP_CONFIG"
 """Names the config to use instead of the user's own; `--config` wins over it."""
@@ -35,7 +34,7 @@ class Registry:
     default: Project | None = None
     """The one that is meant when none is named: the only one, or the one that holds the current directory."""
     warnings: tuple[str, ...] = ()
-    """What the user should know, and what did no harm."""
+    """What the user should know, although the projects can be used."""
 
     def find(self, name: str | None) -> Project:
         """Return the project with an alias, the one that a path means, or the default without a name.
@@ -71,7 +70,7 @@ def config_path(option: Path | None, environ: Mapping[str, str], cwd: Path | Non
     return expand(text, cwd, environ) if text else None
 
 
-def build(
+def build_registry(
     declarations: Sequence[str], config: Path | None, *, environ: Mapping[str, str], cwd: Path | None
 ) -> Registry:
     """Return the projects that `--project` and `--config` name, or else the user's own and the one at `cwd`.
@@ -82,20 +81,20 @@ def build(
     file = config_path(config, environ, cwd)
     if file is None and not declarations:
         return _implicit(environ, cwd)
-    read = read_config(file, environ) if file else None
-    projects = {project.alias: project for project in read.projects} if read else {}
+    found = read_config(file, environ) if file else None
+    projects = {project.alias: project for project in found.projects} if found else {}
     for text in declarations:
         project = parse_declaration(text, cwd, environ)
         projects[project.alias] = project
     default = next(iter(projects.values())) if len(projects) == 1 else None
     empty = () if projects else (f"the config {file} has no projects",)
-    return Registry(tuple(projects.values()), default, (*(read.warnings if read else ()), *empty))
+    return Registry(tuple(projects.values()), default, (*(found.warnings if found else ()), *empty))
 
 
 def _implicit(environ: Mapping[str, str], cwd: Path | None) -> Registry:
-    read = _own_config(environ)
-    projects = {project.alias: project for project in read.projects} if read else {}
-    warnings = list(read.warnings) if read else []
+    own = _own_config(environ)
+    projects = {project.alias: project for project in own.projects} if own else {}
+    warnings = list(own.warnings) if own else []
     here = _here(tuple(projects.values()), cwd) if cwd else None
     if here and here not in projects.values():
         if hidden := projects.get(here.alias):
@@ -126,4 +125,4 @@ def _own_config(environ: Mapping[str, str]) -> Config | None:
         path = user_config_path()
     except NoConfig:
         return None
-    return read_config(path, environ) if present(path) else None
+    return read_config(path, environ) if may_exist(path) else None

@@ -1,13 +1,15 @@
 """An edit of a JSON text changes its own key and not one byte more."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qk_mcp.editing.json import CannotEdit, drop, put, read_lenient
+from qk_mcp.editing.files import CannotEdit
+from qk_mcp.editing.json import drop_key, read_jsonc, set_key
 
 _ENTRY = {"command": "/usr/bin/python", "args": ["-m", "qk_mcp"]}
 
@@ -42,7 +44,7 @@ def test_put_adds_or_replaces_one_key(text: str, value: dict[str, Any]) -> None:
     value = _data(json.dumps(value))
     expected = _data(text)
     expected.setdefault("servers", {})["q"] = value
-    new = put(text, ("servers", "q"), value)
+    new = set_key(text, ("servers", "q"), value)
     assert list(_data(new).items()) == list(expected.items())
     assert ("\r\n" in text) or ("\r" not in new)
 
@@ -50,8 +52,8 @@ def test_put_adds_or_replaces_one_key(text: str, value: dict[str, Any]) -> None:
 @given(_documents())
 def test_what_was_put_can_be_dropped_without_a_trace(text: str) -> None:
     servers = _data(text).get("servers", {})
-    new = put(text, ("servers", "new"), _ENTRY)
-    rest = drop(new, ("servers", "new"))
+    new = set_key(text, ("servers", "new"), _ENTRY)
+    rest = drop_key(new, ("servers", "new"))
     if servers:
         assert rest == text
     else:
@@ -62,7 +64,7 @@ def test_what_was_put_can_be_dropped_without_a_trace(text: str) -> None:
 def test_drop_leaves_the_others(text: str) -> None:
     expected = _data(text)
     for name in list(expected.get("servers", {})):
-        text = drop(text, ("servers", name))
+        text = drop_key(text, ("servers", name))
         del expected["servers"][name]
         assert list(_data(text).items()) == list(expected.items())
 
@@ -70,17 +72,52 @@ def test_drop_leaves_the_others(text: str) -> None:
 def test_a_new_key_looks_like_its_surroundings() -> None:
     text = '{\n\t"servers": {\n\t\t"a": {"command": "x"}\n\t},\n\t"last":   1\n}\n'
     added = ',\n\t\t"q": {\n\t\t\t"command": "y"\n\t\t}'
-    assert put(text, ("servers", "q"), {"command": "y"}) == text.replace('"x"}', '"x"}' + added)
-    assert put('{"a": 1}', ("servers", "q"), {"b": [1]}) == '{"a": 1, "servers": {"q": {"b": [1]}}}'
-    assert put('{\n    "servers": {}\n}', ("servers", "q"), 1) == '{\n    "servers": {\n        "q": 1\n    }\n}'
-    assert put("", ("servers", "q"), 1) == '{\n  "servers": {\n    "q": 1\n  }\n}\n'
+    assert set_key(text, ("servers", "q"), {"command": "y"}) == text.replace('"x"}', '"x"}' + added)
+    assert set_key('{"a": 1}', ("servers", "q"), {"b": [1]}) == '{"a": 1, "servers": {"q": {"b": [1]}}}'
+    assert set_key('{\n    "servers": {}\n}', ("servers", "q"), 1) == '{\n    "servers": {\n        "q": 1\n    }\n}'
+    assert set_key("", ("servers", "q"), 1) == '{\n  "servers": {\n    "q": 1\n  }\n}\n'
+
+
+COMMENTED = [
+    '{\n  // mine\n  "servers": {}\n}\n',
+    '{"servers": {},}',
+    '// head\n{\n  "servers": {\n    "a": {"x": 1}, // one\n    /* two */\n  },\n  "z": [1, 2,],\n}\n// tail',
+    '{\r\n  "servers": {\r\n    "a": "// no" // one, "two"\r\n  } /* } */\r\n}',
+    '{ /* a */ "servers" /* b */ : /* c */ { /* d */ "a": 1 /* e */ , /* f */ } /* g */ }',
+    '{"servers": {\n  // only this\n}}',
+    '{"servers": {\n  "a": 1, // why\n  "b": 2 /* so\n that */ // end\n}}',
+]
+
+
+@pytest.mark.parametrize("text", COMMENTED)
+def test_comments_and_trailing_commas_stay(text: str) -> None:
+    data = read_jsonc(text)
+    new = set_key(text, ("servers", "new"), _ENTRY)
+    data["servers"]["new"] = _ENTRY
+    assert read_jsonc(new) == data
+    assert _comments(new) == _comments(text)
+    assert drop_key(new, ("servers", "new")) == text
+    for name in [name for name in data["servers"] if name != "new"]:
+        new = drop_key(new, ("servers", name))
+        del data["servers"][name]
+        assert read_jsonc(new) == data
+
+
+def _comments(text: str) -> list[str]:
+    return [line for line in re.findall(r'"[^"]*"|(//[^\r\n]*|/\*.*?\*/)', text, re.DOTALL) if line]
+
+
+def test_a_comment_stays_beside_its_member() -> None:
+    text = '{\n  "servers": {\n    "a": 1 // one\n  }\n}'
+    assert set_key(text, ("servers", "q"), 2) == text.replace("1 // one\n", '1, // one\n    "q": 2\n')
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        '{"servers": {} // mine\n}',
-        '{"servers": {},}',
+        '{"servers": {} /* mine }',
+        '{"servers": {},,}',
+        '{"servers": {,}}',
         "[1]",
         "null",
         '{"servers": [1]}',
@@ -92,11 +129,11 @@ def test_a_new_key_looks_like_its_surroundings() -> None:
 )
 def test_what_is_not_plain_is_refused(text: str) -> None:
     with pytest.raises(CannotEdit):
-        drop(put(text, ("servers", "q"), _ENTRY), ("servers", "q"))
+        drop_key(set_key(text, ("servers", "q"), _ENTRY), ("servers", "q"))
 
 
 def test_reading_forgives_comments_and_commas() -> None:
     text = '\ufeff// head\n{"a": "// not, one /* */", /* "b": 1, */ "c": [1, 2, // two\n],}\n'
-    assert read_lenient(text) == {"a": "// not, one /* */", "c": [1, 2]}
+    assert read_jsonc(text) == {"a": "// not, one /* */", "c": [1, 2]}
     with pytest.raises(ValueError, match="Expecting"):
-        read_lenient('{"a": }')
+        read_jsonc('{"a": }')

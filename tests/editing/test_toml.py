@@ -8,7 +8,8 @@ import tomli_w
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from qk_mcp.editing.toml import CannotSplice, drop, line_numbers, put, render
+from qk_mcp.editing.files import CannotEdit
+from qk_mcp.editing.toml import drop_entry, line_numbers, render_entry, set_path
 
 FORMS = {
     "table": ('# mine\n[projects]\na = "/a" # first\n', 'b = "/b"\n', "\n[other] # x\ny = nan\n"),
@@ -36,12 +37,12 @@ FORMS = {
 
 @pytest.mark.parametrize(("before", "entry", "after"), FORMS.values(), ids=FORMS)
 def test_an_entry_is_added_in_the_form_of_the_others(before: str, entry: str, after: str) -> None:
-    assert put(before + after, "b", "/b") == before + entry + after
+    assert set_path(before + after, "projects", "b", "/b") == before + entry + after
 
 
 @pytest.mark.parametrize(("before", "entry", "after"), FORMS.values(), ids=FORMS)
 def test_what_was_added_can_be_removed_again(before: str, entry: str, after: str) -> None:
-    left = drop(before + entry + after, "b")
+    left = drop_entry(before + entry + after, "projects", "b")
     if "[projects]" in entry or entry.startswith("\n[projects."):  # a header and a blank line are nobody's entry
         assert tomllib.loads(left).get("projects", {}).keys() <= {"a"}
         assert left.startswith(before)
@@ -69,7 +70,7 @@ CHANGES = {
 
 @pytest.mark.parametrize(("old", "new"), CHANGES.values(), ids=CHANGES)
 def test_a_path_is_replaced_where_it_stands(old: str, new: str) -> None:
-    assert put(old, "a", "/new") == new
+    assert set_path(old, "projects", "a", "/new") == new
 
 
 REMOVALS = {
@@ -93,7 +94,7 @@ REMOVALS = {
 
 @pytest.mark.parametrize(("old", "new"), REMOVALS.values(), ids=REMOVALS)
 def test_an_entry_is_removed_with_all_its_parts(old: str, new: str) -> None:
-    assert drop(old, "a") == new
+    assert drop_entry(old, "projects", "a") == new
 
 
 @pytest.mark.parametrize(
@@ -101,8 +102,8 @@ def test_an_entry_is_removed_with_all_its_parts(old: str, new: str) -> None:
     ["[projects.a]\npython = 'p'\n", "[projects]\na = {}\n", "[[projects.a]]\npath = 'x'\n", "projects.a.python = 'p'"],
 )
 def test_a_form_without_a_path_to_replace_is_left_to_a_person(text: str) -> None:
-    with pytest.raises(CannotSplice):
-        put(text, "a", "/new")
+    with pytest.raises(CannotEdit):
+        set_path(text, "projects", "a", "/new")
 
 
 def test_lines_of_keys_are_known() -> None:
@@ -209,7 +210,7 @@ def _is_subsequence(lines: list[str], of: list[str]) -> bool:
 def test_put_changes_the_entry_and_nothing_else(text: str, alias: str, path: str) -> None:
     before = _data(text)
     old = before["projects"].get(alias)
-    new = put(text, alias, path)
+    new = set_path(text, "projects", alias, path)
     entry = _data(new)["projects"][alias]
     if isinstance(old, dict):
         assert entry == old | {"path": path}
@@ -227,7 +228,7 @@ def test_put_changes_the_entry_and_nothing_else(text: str, alias: str, path: str
 def test_drop_removes_the_entry_and_nothing_else(text: str, data: st.DataObject) -> None:
     before = _data(text)
     for alias in data.draw(st.permutations(list(before["projects"]))):
-        new = drop(text, alias)
+        new = drop_entry(text, "projects", alias)
         del before["projects"][alias]
         assert _data(new) == before
         assert _only_inserted(new, text, pieces=9)
@@ -246,4 +247,4 @@ def _only_inserted(short: str, long: str, pieces: int = 1) -> bool:
 
 @given(_KEYS, _STRINGS)
 def test_the_lines_to_add_by_hand_are_the_entry(alias: str, path: str) -> None:
-    assert tomllib.loads(render(alias, path)) == {"projects": {alias: path}}
+    assert tomllib.loads(render_entry("projects", alias, path)) == {"projects": {alias: path}}

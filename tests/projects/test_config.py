@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from qk_mcp.errors import ConfigBroken, ConfigUnreadable
-from qk_mcp.projects.config import Config, read, user_config_path
+from qk_mcp.projects.config import Config, read_config, user_config_path
 from qk_mcp.projects.project import Project
 from tests.support.projects import make_project
 
@@ -21,7 +21,7 @@ def _read(directory: Path, text: str | bytes, name: str = "config.toml") -> Conf
     file = directory / name
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     file.chmod(0o600)
-    return read(file, HOME)
+    return read_config(file, HOME)
 
 
 def _faults(directory: Path, text: str | bytes, name: str = "config.toml") -> list[str]:
@@ -97,7 +97,7 @@ def test_unknown_keys_are_warned_of_with_what_was_meant(tmp_path: Path) -> None:
 
 
 def test_every_fault_is_told_with_its_line(tmp_path: Path) -> None:
-    variable = "must be a text, or false to take the variable away, not"
+    variable = "must be a text, or false to remove the variable, not"
     text = """
 [projects]
 ok = "/x"
@@ -156,8 +156,8 @@ def test_what_is_not_a_toml_config_is_refused_with_the_place(tmp_path: Path, tex
     ("text", "fault"),
     [
         ('{"projects": {\n"a" 1}}', "line 2, column 5: Expecting ':' delimiter"),
-        ("[]", "the whole must be a table, not an array"),
-        ("null", "the whole must be a table, not null"),
+        ("[]", "the config must be a table, not an array"),
+        ("null", "the config must be a table, not null"),
         ('{"projects": null}', "projects must be a table, not null"),
         ('{"projects": {"a": null}}', "projects.a must be a path or a table, not null"),
         ("[" * 100_000, "recursion"),
@@ -179,7 +179,7 @@ def test_what_cannot_be_read_is_told_with_the_reason(tmp_path: Path) -> None:
         Path("/dev/null/x"): "Not a directory.",
     }.items():
         with pytest.raises(ConfigUnreadable) as caught:
-            read(path, HOME)
+            read_config(path, HOME)
         assert (caught.value.what, caught.value.why) == (f"cannot read the config {path}", why)
         assert caught.value.hint
 
@@ -189,21 +189,21 @@ def test_a_config_that_others_may_write_is_warned_of(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     for mode, who in {0o660: "its group", 0o606: "everybody", 0o666: "everybody"}.items():
         file.chmod(mode)
-        assert read(file, HOME).warnings == (f"{file} can be changed by {who}: chmod go-w {file}",)
+        assert read_config(file, HOME).warnings == (f"{file} can be changed by {who}: chmod go-w {file}",)
     file.chmod(0o644)
-    assert read(file, HOME).warnings == ()
+    assert read_config(file, HOME).warnings == ()
     tmp_path.chmod(0o777)
-    [warning] = read(file, HOME).warnings
-    assert warning.endswith(f"can be replaced by everybody, who may write to its directory: chmod o-w {tmp_path}")
+    [warning] = read_config(file, HOME).warnings
+    assert warning.endswith(f"can be replaced by everybody, because its directory is writable: chmod o-w {tmp_path}")
     tmp_path.chmod(0o1777)
-    assert read(file, HOME).warnings == ()
+    assert read_config(file, HOME).warnings == ()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_config_of_somebody_else_is_warned_of(tmp_path: Path) -> None:
     _read(tmp_path, "")
     os.chown(tmp_path / "config.toml", 12345, 12345)
-    [warning] = read(tmp_path / "config.toml", HOME).warnings
+    [warning] = read_config(tmp_path / "config.toml", HOME).warnings
     assert "belongs to another user" in warning
 
 
@@ -231,7 +231,7 @@ from qk_mcp.projects import registry
 
 os.setuid(54321)
 os.environ.clear()
-registry = registry.build([], None, environ=os.environ, cwd=pathlib.Path({str(here)!r}))
+registry = registry.build_registry([], None, environ=os.environ, cwd=pathlib.Path({str(here)!r}))
 assert [project.alias for project in registry.projects] == ["here"], registry
 try:
     config.user_config_path()

@@ -1,4 +1,4 @@
-"""Edits of a config file: what is left as it was, and what survives a mishap."""
+"""Edits of a config file: what stays, and what survives a failure."""
 
 import os
 import signal
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from qk_mcp.errors import ConfigBroken, ConfigNotWritten, ConfigUnreadable, EditRefused, NameTaken, UnknownProject
-from qk_mcp.projects import config_edit
+from qk_mcp.errors import ConfigBroken, ConfigNotWritten, EditRefused, NameTaken, UnknownProject
+from qk_mcp.projects.config_edit import add_project, remove_projects
 from tests.support.environment import scrubbed
 
 HAND_WRITTEN = '\ufeff# mine\r\n[projects]\r\napp = "/x" # the app\r\n\r\n[other]\r\nkey = 1'
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Iterator[Path]:
 
 
 def _add(file: Path, alias: str, path: str, *, force: bool = False) -> str:
-    return config_edit.add(file, alias, path, {"HOME": "/home/me"}, force=force)
+    return add_project(file, alias, path, {"HOME": "/home/me"}, force=force)
 
 
 def _mode(path: Path) -> int:
@@ -53,11 +53,11 @@ def test_an_edit_keeps_every_other_byte(file: Path) -> None:
     _add(file, "my lib", "/lib")
     entry = '"my lib" = "/lib"\r\n'
     assert file.read_bytes().decode() == HAND_WRITTEN.replace("\r\n\r\n", f"\r\n{entry}\r\n")
-    config_edit.remove(file, ["my lib"])
+    remove_projects(file, ["my lib"])
     assert file.read_bytes().decode() == HAND_WRITTEN
     _add(file, "app", "/y", force=True)
     assert file.read_bytes().decode() == HAND_WRITTEN.replace("/x", "/y")
-    config_edit.remove(file, ["app"])
+    remove_projects(file, ["app"])
     assert file.read_bytes().decode() == HAND_WRITTEN.replace('app = "/x" # the app\r\n', "")
 
 
@@ -113,21 +113,21 @@ def test_removing_takes_all_or_nothing(file: Path) -> None:
     file.write_text('[projects]\napp = "/x"\nweb = "/y"\nlib = "/z"\n')
     before = file.stat()
     with pytest.raises(UnknownProject, match=r"'wep'(.|\n)*Projects: app, web, lib\.\nhint: did you mean 'web'\?"):
-        config_edit.remove(file, ["app", "wep"])
+        remove_projects(file, ["app", "wep"])
     assert file.stat() == before
-    config_edit.remove(file, ["app", "lib", "app"])
+    remove_projects(file, ["app", "lib", "app"])
     assert file.read_text() == '[projects]\nweb = "/y"\n'
 
 
 def test_removing_from_no_config_makes_none(tmp_path: Path) -> None:
     with pytest.raises(UnknownProject):
-        config_edit.remove(tmp_path / "none" / "config.toml", ["app"])
+        remove_projects(tmp_path / "none" / "config.toml", ["app"])
     assert not (tmp_path / "none").exists()
 
 
 def test_a_broken_entry_can_be_removed(file: Path) -> None:
     file.write_text('[projects]\n"a:b" = 5\napp = "/x"\n')
-    config_edit.remove(file, ["a:b"])
+    remove_projects(file, ["a:b"])
     assert file.read_text() == '[projects]\napp = "/x"\n'
 
 
@@ -161,12 +161,12 @@ def test_a_json_config_is_only_read(tmp_path: Path) -> None:
     with pytest.raises(EditRefused, match='write this by hand under "projects": "web": "/y"'):
         _add(file, "web", "/y")
     with pytest.raises(EditRefused):
-        config_edit.remove(file, ["app"])
+        remove_projects(file, ["app"])
     assert file.read_text() == '{"projects": {"app": "/x"}}'
 
 
 def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigUnreadable, match="It is a directory"):
+    with pytest.raises(ConfigNotWritten, match="It is a directory"):
         _add(tmp_path, "app", "/x")
     with pytest.raises(ConfigNotWritten, match="/dev/null is not a directory"):
         _add(Path("/dev/null/config.toml"), "app", "/x")
@@ -184,9 +184,9 @@ def test_a_path_that_is_not_utf8_cannot_be_kept(file: Path) -> None:
 _ADD = """
 import sys
 from pathlib import Path
-from qk_mcp.projects import config_edit
+from qk_mcp.projects.config_edit import add_project
 
-config_edit.add(Path(sys.argv[1]), sys.argv[2], "/x", {})
+add_project(Path(sys.argv[1]), sys.argv[2], "/x", {})
 """
 
 
@@ -244,7 +244,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(file: Path) -> None:
     file.write_text(old)
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
     _, stderr = _start(file, "app", limit).communicate(timeout=20)
-    assert b"File too large; it is as it was." in stderr
+    assert b"File too large; the file has not changed." in stderr
     assert file.read_text() == old
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qk_mcp.errors import ConfigBroken, ConfigUnreadable, InvalidName, PathNotServed, ProjectNeeded, UnknownProject
-from qk_mcp.projects.registry import HERE, Registry, build
+from qk_mcp.projects.registry import HERE, Registry, build_registry
 from tests.support.projects import make_project
 
 
@@ -38,7 +38,7 @@ def own(home: Path) -> Callable[[str], Path]:
 
 
 def _build(*declarations: str, config: Path | None = None, cwd: Path | None = None, **environ: str) -> Registry:
-    return build(declarations, config, environ=os.environ | environ, cwd=cwd)
+    return build_registry(declarations, config, environ=os.environ | environ, cwd=cwd)
 
 
 def _served(registry: Registry) -> dict[str, str]:

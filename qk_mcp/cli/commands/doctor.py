@@ -18,9 +18,9 @@ from qk_mcp.cli.doctor.clients import check_clients
 from qk_mcp.cli.options import ConfigOption, DescribeTimeoutOption, ProjectOption, check_seconds
 from qk_mcp.cli.ui.messages import paint
 from qk_mcp.errors import NoConfig, QkMcpError, UsageError
-from qk_mcp.projects.config import present, user_config_path
+from qk_mcp.projects.config import may_exist, user_config_path
 from qk_mcp.projects.project import current_directory
-from qk_mcp.projects.registry import Registry, build, config_path
+from qk_mcp.projects.registry import Registry, build_registry, config_path
 from qk_mcp.text import printable
 
 __all__ = ["doctor"]
@@ -66,7 +66,7 @@ def doctor(
 def _registry(declarations: list[str], config: Path | None) -> Registry | None:
     """Return the projects that a server would have, or None when a config is in the way; the check of it says so."""
     try:
-        return build(declarations, config, environ=os.environ, cwd=current_directory())
+        return build_registry(declarations, config, environ=os.environ, cwd=current_directory())
     except UsageError:
         raise
     except QkMcpError:
@@ -98,7 +98,7 @@ def _own_config() -> Path | None:
         file = user_config_path()
     except NoConfig:
         return None
-    return file if present(file) else None
+    return file if may_exist(file) else None
 
 
 def _block(check: Check) -> str:

@@ -1,4 +1,4 @@
-"""`qk-mcp install` and `qk-mcp uninstall`: the server in an MCP client."""
+"""`qk-mcp install` and `qk-mcp uninstall`: add the server to an MCP client, or remove it."""
 
 import os
 import re
@@ -16,12 +16,11 @@ from cyclopts import Parameter
 from qk_mcp.cli.options import ConfigOption, ProjectOption
 from qk_mcp.cli.own_command import program
 from qk_mcp.cli.ui.messages import note, warn
-from qk_mcp.clients import entries as client_entries
-from qk_mcp.clients import files as client_files
-from qk_mcp.clients import known as clients
-from qk_mcp.clients.known import Client
+from qk_mcp.clients.entries import fill_command, launch_of, make_entry, snippet, starts_qk_mcp
+from qk_mcp.clients.files import is_editable, put_server, read_servers, remove_server
+from qk_mcp.clients.known import Client, client_file, find_client
 from qk_mcp.errors import ClientCommandFailed, EntryMissing, EntryNotOurs, EntryTaken, InvalidOption, QkMcpError
-from qk_mcp.projects.config import read, user_config_path
+from qk_mcp.projects.config import read_config, user_config_path
 from qk_mcp.projects.project import current_directory, locate, parse_declaration
 from qk_mcp.projects.registry import config_path
 from qk_mcp.text import printable
@@ -29,10 +28,10 @@ from qk_mcp.text import printable
 __all__ = ["install", "uninstall"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
-"""What every client takes; most put the name before that of each tool, within 60 or 64 characters."""
+"""What every client accepts. Most put the name before that of each tool and allow 60 or 64 characters in total."""
 
 _PATIENCE = 60.0
-"""Seconds that a client's own command may take."""
+"""The time limit of a client's own command, in seconds."""
 
 ClientName = Annotated[str | None, Parameter(name="CLIENT")]
 ServerName = Annotated[str, Parameter(name="--name", metavar="NAME")]
@@ -48,30 +47,30 @@ def install(
     write: Annotated[bool, Parameter(negative="")] = False,
     force: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Connect an MCP client: show how, or do it.
+    """Connect an MCP client: show what to do, or do it with --write.
 
     Clients: claude-code, claude-desktop, cursor, vscode, windsurf, zed, codex, gemini, goose, opencode.
 
-    Without --project and --config, the server has the projects in your config and the one that the client is
-    started in.
+    Without --project and --config, the server has the projects in your config, and the project of the directory
+    in which the client starts it.
 
     Parameters
     ----------
     client
         The client's name.
     name
-        What the client calls the server.
+        The server's name in the client.
     write
-        Do it, by the client's own command or in its file.
+        Do it, with the client's own command or in its file.
     force
         Replace a server of the same name.
     """
-    to = clients.find(client or "")
+    to = find_client(client or "")
     if not _NAME.fullmatch(name):
         raise InvalidOption("--name", "it must be 1 to 32 letters, digits, - and _")
     launch = _launch(project or [], config)
     _warn_of_this_python()
-    file = clients.file(to, os.environ)
+    file = client_file(to, os.environ)
     if write:
         _write(to, file, name, launch, force=force)
     else:
@@ -79,33 +78,33 @@ def install(
 
 
 def uninstall(client: ClientName = None, /, *, name: ServerName = "qk-mcp") -> None:
-    """Take this server out of an MCP client.
+    """Remove this server from an MCP client.
 
     Parameters
     ----------
     client
         The client's name, as for install.
     name
-        What the client calls the server.
+        The server's name in the client.
     """
-    to = clients.find(client or "")
-    file = clients.file(to, os.environ)
-    servers = client_files.servers(to, file)
-    ours = [each for each, entry in servers.items() if client_entries.is_ours(client_entries.launch_of(to, entry))]
+    to = find_client(client or "")
+    file = client_file(to, os.environ)
+    servers = read_servers(to, file)
+    ours = [each for each, entry in servers.items() if starts_qk_mcp(launch_of(to, entry))]
     if name not in servers:
         raise EntryMissing(to.title, name, file, ours)
     if name not in ours:
-        raise EntryNotOurs(to.title, name, file, _started(to, servers[name]))
+        raise EntryNotOurs(to.title, name, file, _describe(to, servers[name]))
     if to.own and to.own.remove and (own := shutil.which(to.own.program)):
-        _run(own, client_entries.words(to, to.own.remove, name, [""]), f"take {name!r} out of {file} by hand")
+        _run(own, fill_command(to, to.own.remove, name, [""]), f"remove {name!r} from {file} by hand")
     else:
-        backup = client_files.remove(to, file, name)
-        note(f"removed {name} from {file} (as it was: {backup})")
+        backup = remove_server(to, file, name)
+        note(f"removed {name} from {file} (backup: {backup})")
 
 
 def _launch(declarations: Sequence[str], config: Path | None) -> list[str]:
-    """Return the command that starts the server from everywhere, with any PATH."""
-    # -P keeps modules in the directory where the client starts it from taking the place of ours.
+    """Return the command that starts the server from any directory, with any PATH."""
+    # -P: modules in the directory where the client starts it must not replace ours.
     launch = [sys.executable, "-P", "-m", "qk_mcp", "serve"]
     cwd = current_directory()
     projects = [parse_declaration(text, cwd, os.environ) for text in declarations]
@@ -113,28 +112,28 @@ def _launch(declarations: Sequence[str], config: Path | None) -> list[str]:
         locate(project)
         launch += ["--project", f"{project.alias}:{project.path}"]
     file = config_path(config, os.environ, cwd)
-    if file is None and not projects and _is_config_elsewhere():
+    if file is None and not projects and _is_config_moved():
         file = user_config_path()
     if file is not None:
-        read(file, os.environ)
+        read_config(file, os.environ)
         launch += ["--config", str(file)]
     elif not projects:
         _warn_of_no_projects()
     return launch
 
 
-def _is_config_elsewhere() -> bool:
-    """Say whether the user's config lies where a client that passes on no variables would not find it."""
+def _is_config_moved() -> bool:
+    """Return whether XDG_CONFIG_HOME moves the user's config; not every client passes that variable on."""
     chosen = os.environ.get("XDG_CONFIG_HOME", "")
     return bool(chosen) and chosen != os.path.expanduser("~/.config") and user_config_path().exists()
 
 
 def _warn_of_no_projects() -> None:
     file = user_config_path()
-    if not (file.exists() and read(file, os.environ).projects):
+    if not (file.exists() and read_config(file, os.environ).projects):
         warn(
-            "there are no projects in your config: the server will have only the one that the client is started in, "
-            "if any; `qk-mcp projects add NAME:PATH` adds one"
+            "there are no projects in your config: the server will have only the project of the directory in which "
+            "the client starts it, if any; `qk-mcp projects add NAME:PATH` adds one"
         )
 
 
@@ -147,55 +146,55 @@ def _warn_of_this_python() -> None:
         warn(f"qk-mcp is not installed in {sys.executable}: a client will not find it from another directory")
     prefix = Path(sys.prefix)
     if any((parent / "CACHEDIR.TAG").exists() or parent.name == ".cache" for parent in prefix.parents):
-        warn(f"this Python lies in a cache, {prefix}, and may be gone tomorrow: install qk-mcp for good first")
+        warn(f"this Python is in a cache, {prefix}, which may be deleted: install qk-mcp permanently first")
 
 
 def _show(to: Client, file: Path, name: str, launch: list[str]) -> None:
-    alone = f"; for one project alone: {to.project_file} in its root" if to.project_file else ""
-    note(f"{to.title} reads {file} {to.readers}{alone}. Put this into it:\n")
-    print(printable(client_entries.snippet(to, name, launch)), flush=True)
+    alone = f"; for a single project: {to.project_file} in its root" if to.project_file else ""
+    note(f"{to.title} reads {file} {to.readers}{alone}. Add this to it:\n")
+    print(printable(snippet(to, name, launch)), flush=True)
     note("")
     try:
-        there = client_files.servers(to, file).get(name)
+        entry = read_servers(to, file).get(name)
     except QkMcpError as failure:
-        there = None
+        entry = None
         warn(str(failure))
-    if there is not None and client_entries.launch_of(to, there) == launch:
-        note("It is in already.")
+    if entry is not None and launch_of(to, entry) == launch:
+        note("The server is there already.")
         _say("then", to.then)
         return
-    if there is not None:
-        warn(f"a server named {name!r} is there already: {_started(to, there)}")
-    if to.format != "yaml":
+    if entry is not None:
+        warn(f"there is another server named {name!r}: {_describe(to, entry)}")
+    if is_editable(to):
         words = [word for word in sys.argv[1:] if word != "--force"]
-        _say("or let it be done", shlex.join([*program(), *words, "--write", *["--force"] * (there is not None)]))
+        _say("or let qk-mcp do it", shlex.join([*program(), *words, "--write", *["--force"] * (entry is not None)]))
     if to.own and shutil.which(to.own.program):
-        _say("or run", shlex.join([to.own.program, *client_entries.words(to, to.own.add, name, launch)]))
+        _say("or run", shlex.join([to.own.program, *fill_command(to, to.own.add, name, launch)]))
     if to.name == "cursor":
         _say("or open", _cursor_link(to, name, launch))
     _say("then", to.then)
 
 
 def _write(to: Client, file: Path, name: str, launch: list[str], *, force: bool) -> None:
-    there = client_files.servers(to, file).get(name)
-    if there is not None and client_entries.launch_of(to, there) == launch:
+    entry = read_servers(to, file).get(name)
+    if entry is not None and launch_of(to, entry) == launch:
         note(f"{to.title} has the server {name} already, in {file}")
         return
-    if there is not None and not force:
-        raise EntryTaken(to.title, name, file, _started(to, there), shlex.join(launch))
-    # An entry that is there is edited: the client's own command would drop what else its user has written into it.
-    if there is None and to.own and (own := shutil.which(to.own.program)):
+    if entry is not None and not force:
+        raise EntryTaken(to.title, name, file, _describe(to, entry), shlex.join(launch))
+    # An existing entry is edited: the client's own command would drop its other settings.
+    if entry is None and to.own and (own := shutil.which(to.own.program)):
         by_hand = f"qk-mcp install {to.name} shows what to write into {file} by hand"
-        _run(own, client_entries.words(to, to.own.add, name, launch), by_hand)
-        if name not in client_files.servers(to, file):  # an old one may ignore what it does not know
-            warn(f"it is not in {file}, though: should {to.title} not show the server, {by_hand}")
+        _run(own, fill_command(to, to.own.add, name, launch), by_hand)
+        if name not in read_servers(to, file):  # an old version may ignore unknown options
+            warn(f"the server is not in {file}: if {to.title} does not show it, {by_hand}")
         _note_time_limit(to, file, name)
     else:
         new = not file.parent.exists()
-        backup = client_files.add(to, file, name, launch)
-        note(f"added {name} to {file}" + (f" (as it was: {backup})" if backup else ""))
+        backup = put_server(to, file, name, launch)
+        note(f"added {name} to {file}" + (f" (backup: {backup})" if backup else ""))
         if new:
-            warn(f"{file.parent} was not there: is {to.title} installed?")
+            warn(f"{file.parent} did not exist: is {to.title} installed?")
     _say("then", to.then)
 
 
@@ -210,7 +209,7 @@ def _run(own: str, words: Sequence[str], by_hand: str) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that what it starts can be ended with it
+            start_new_session=True,  # so that its children can be killed with it
         )
     except OSError as error:
         raise ClientCommandFailed(command, "could not be started", error.strerror or "", by_hand) from None
@@ -218,19 +217,19 @@ def _run(own: str, words: Sequence[str], by_hand: str) -> None:
         try:
             output, _ = process.communicate(timeout=_PATIENCE)
         except BaseException as failure:
-            with suppress(ProcessLookupError, PermissionError):  # macOS has the second for what has just ended
+            with suppress(ProcessLookupError, PermissionError):  # macOS raises the second for a process that just ended
                 os.killpg(process.pid, signal.SIGKILL)
             if not isinstance(failure, subprocess.TimeoutExpired):
                 raise
             raise ClientCommandFailed(command, f"did not end within {_PATIENCE:g} s", "", by_hand) from None
     if process.returncode:
-        told = output.decode(errors="replace").strip()
-        raise ClientCommandFailed(command, f"failed with exit code {process.returncode}", told, by_hand)
+        text = output.decode(errors="replace").strip()
+        raise ClientCommandFailed(command, f"failed with exit code {process.returncode}", text, by_hand)
     note(f"ran: {command}")
 
 
-def _started(to: Client, entry: Any) -> str:
-    launch = client_entries.launch_of(to, entry)
+def _describe(to: Client, entry: Any) -> str:
+    launch = launch_of(to, entry)
     if launch or not isinstance(entry, Mapping):
         return shlex.join(launch)
     return str(entry.get("url") or entry.get("httpUrl") or entry.get("serverUrl") or dict(entry))
@@ -241,15 +240,15 @@ def _cursor_link(to: Client, name: str, launch: Sequence[str]) -> str:
     import json
     from urllib.parse import quote
 
-    config = base64.b64encode(json.dumps(client_entries.entry(to, name, launch)).encode()).decode()
+    config = base64.b64encode(json.dumps(make_entry(to, name, launch)).encode()).decode()
     return f"cursor://anysphere.cursor-deeplink/mcp/install?name={quote(name)}&config={quote(config, safe='')}"
 
 
 def _note_time_limit(to: Client, file: Path, name: str) -> None:
     if to.name == "codex":
         note(
-            "Codex gives a server 10 s to start, and its own command cannot change that: should this one ever need "
-            f"longer, write startup_timeout_sec = 30 under [mcp_servers.{name}] in {file}"
+            "Codex gives a server 10 s to start, and its own command cannot change that: if the server needs more, "
+            f"write startup_timeout_sec = 30 under [mcp_servers.{name}] in {file}"
         )
 
 

@@ -12,7 +12,7 @@ from qk_mcp.cli.options import ConfigOption
 from qk_mcp.cli.ui.help import examples
 from qk_mcp.cli.ui.messages import note, paint, warn
 from qk_mcp.errors import QkMcpError, UsageError
-from qk_mcp.projects.config import present, read, read_text, user_config_path
+from qk_mcp.projects.config import may_exist, read_config, read_config_text, user_config_path
 from qk_mcp.projects.project import Project, current_directory, expand, fit_alias, locate, parse_declaration
 from qk_mcp.projects.registry import config_path
 from qk_mcp.text import printable
@@ -48,9 +48,9 @@ def add(
     declared, where = _declared(project)
     locate(declared)
     file = _file(config)
-    from qk_mcp.projects import config_edit
+    from qk_mcp.projects.config_edit import add_project
 
-    match config_edit.add(file, declared.alias, where, os.environ, force=force):
+    match add_project(file, declared.alias, where, os.environ, force=force):
         case "added":
             note(f"added {declared.alias} ({where}) to {file}")
         case "changed":
@@ -58,10 +58,10 @@ def add(
         case "kept":
             note(f"{declared.alias} ({where}) is in {file} already")
     try:
-        entries = [_entry(each) for each in read(file, os.environ).projects if each.alias == declared.alias]
+        entries = [_entry(each) for each in read_config(file, os.environ).projects if each.alias == declared.alias]
         for error in filter(None, (entry["error"] for entry in entries)):
             warn(error)
-    except QkMcpError as failure:  # it was added, whatever else is wrong there
+    except QkMcpError as failure:  # in another entry: this one was added
         warn(str(failure))
 
 
@@ -70,7 +70,7 @@ def add(
     help_epilogue=examples("qk-mcp projects remove app", "qk-mcp projects remove app web --config team.toml"),
 )
 def remove(*names: Annotated[str, Parameter(name="NAME")], config: ConfigOption = None) -> None:
-    """Remove projects from your config: all that are named, or, if one is unknown, none.
+    """Remove projects from your config: all of them, or none if one is unknown.
 
     Parameters
     ----------
@@ -80,11 +80,11 @@ def remove(*names: Annotated[str, Parameter(name="NAME")], config: ConfigOption 
     if not names:
         raise UsageError("which projects?", hint="name them: qk-mcp projects remove NAME...")
     file = _file(config)
-    from qk_mcp.projects import config_edit
+    from qk_mcp.projects.config_edit import remove_projects
 
     if config_path(config, os.environ, current_directory()) is not None:
-        read_text(file)  # that it is not there is another mistake than an unknown name
-    config_edit.remove(file, names)
+        read_config_text(file)  # a missing file that was named is another mistake than an unknown project
+    remove_projects(file, names)
     note(f"removed {', '.join(names)} from {file}")
 
 
@@ -92,7 +92,7 @@ def remove(*names: Annotated[str, Parameter(name="NAME")], config: ConfigOption 
 def list_(
     *, as_json: Annotated[bool, Parameter(name="--json", negative="")] = False, config: ConfigOption = None
 ) -> None:
-    """List the projects in your config: path, root, interpreter, and what is wrong with them.
+    """List the projects in your config: path, root, interpreter and errors.
 
     Parameters
     ----------
@@ -101,10 +101,10 @@ def list_(
     """
     file = _file(config)
     named = config_path(config, os.environ, current_directory()) is not None
-    read_config = read(file, os.environ) if named or present(file) else None
-    for warning in read_config.warnings if read_config else ():
+    found = read_config(file, os.environ) if named or may_exist(file) else None
+    for warning in found.warnings if found else ():
         warn(warning)
-    entries = [_entry(project) for project in read_config.projects] if read_config else []
+    entries = [_entry(project) for project in found.projects] if found else []
     if as_json:
         print(json.dumps(entries, indent=2))
     elif entries:
@@ -124,7 +124,7 @@ def _file(config: Path | None) -> Path:
 
 
 def _declared(text: str) -> tuple[Project, str]:
-    """Return the project that `NAME:PATH` or a bare path declares, and the path as it goes into the config."""
+    """Return the project that `NAME:PATH` or a bare path declares, and the path to write into the config."""
     cwd = current_directory()
     name, colon, path_text = text.partition(":")
     if not text or (colon and not ("/" in name or name.startswith(("~", ".")))):
@@ -138,7 +138,7 @@ def _declared(text: str) -> tuple[Project, str]:
 
 
 def _lasting(text: str, path: Path) -> str:
-    """Return the path so that it means the same from everywhere; a `~` that the shell has left stays."""
+    """Return a path that means the same in every directory; a `~` that the shell did not expand stays."""
     return text if text.startswith("~") and "$" not in text else str(path)
 
 

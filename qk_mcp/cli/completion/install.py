@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from qk_mcp.cli.completion.scripts import SCRIPTS
 from qk_mcp.cli.ui.messages import note
-from qk_mcp.editing.files import replace
+from qk_mcp.editing.files import replace_file
 from qk_mcp.errors import NoHome, UnknownShell
 
 __all__ = ["install_completion"]
@@ -28,7 +28,7 @@ def install_completion(shell: Annotated[str | None, Parameter(name="SHELL")] = N
         raise UnknownShell(shell, list(SCRIPTS))
     file = _place(shell)
     file.parent.mkdir(parents=True, exist_ok=True)
-    replace(Path(os.path.realpath(file)), SCRIPTS[shell].encode())
+    replace_file(Path(os.path.realpath(file)), SCRIPTS[shell].encode())
     note(f"wrote {file}")
     note(_AFTERWARDS[shell].format(file=file, directory=file.parent))
 

@@ -17,8 +17,7 @@ from typing import Any
 from platformdirs import user_cache_path
 
 from qk_mcp import __version__
-from qk_mcp.editing.files import locked
-from qk_mcp.editing.files import replace as replace_file
+from qk_mcp.editing.files import locked, replace_file
 from qk_mcp.errors import QkMcpError
 from qk_mcp.guest.file_trace import unchanged
 from qk_mcp.interpreters.plan import resolve

@@ -11,7 +11,7 @@ from qk_mcp.cli.completion.answers import Answer, Candidate
 from qk_mcp.cli.project_or_task import choose, is_path
 from qk_mcp.errors import QkMcpError
 from qk_mcp.projects.project import Project, expand, fit_alias
-from qk_mcp.projects.registry import Registry, build
+from qk_mcp.projects.registry import Registry, build_registry
 from qk_mcp.tasks.catalog import Task
 
 __all__ = ["complete"]
@@ -136,7 +136,7 @@ class _Completion:
     def _registry(self) -> Registry:
         given = self._line.given
         config = Path(given["--config"][-1]) if "--config" in given else None
-        return build(given.get("--project", []), config, environ=self._environ, cwd=self._cwd)
+        return build_registry(given.get("--project", []), config, environ=self._environ, cwd=self._cwd)
 
     def _aliases(self) -> Iterator[Candidate]:
         for project in self._registry().projects:

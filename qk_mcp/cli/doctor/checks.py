@@ -14,7 +14,7 @@ from typing import Literal
 from qk_mcp import __version__
 from qk_mcp.cli.own_command import head, is_ours
 from qk_mcp.errors import QkMcpError
-from qk_mcp.projects.config import read
+from qk_mcp.projects.config import read_config
 from qk_mcp.projects.project import Project
 
 __all__ = ["Check", "check_config", "check_project", "check_scripts", "check_server", "check_version", "failed"]
@@ -133,7 +133,7 @@ def check_config(file: Path | None) -> Iterator[Check]:
         yield Check("config", "ok", "there is none, and none is needed")
         return
     try:
-        config = read(file, os.environ)
+        config = read_config(file, os.environ)
     except QkMcpError as failure:
         yield failed("config", failure)
         return

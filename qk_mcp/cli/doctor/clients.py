@@ -1,4 +1,4 @@
-"""What `qk-mcp doctor` looks at in the files of MCP clients."""
+"""The checks of `qk-mcp doctor` for the files of MCP clients."""
 
 import os
 import shlex
@@ -14,21 +14,21 @@ from qk_mcp import __version__
 from qk_mcp.cli.doctor.checks import Check
 from qk_mcp.cli.doctor.handshake import Hello, greet
 from qk_mcp.cli.own_command import program
-from qk_mcp.clients import entries as client_entries
-from qk_mcp.clients import files as client_files
-from qk_mcp.clients import known as clients
-from qk_mcp.clients.known import Client
+from qk_mcp.clients.entries import launch_of, starts_qk_mcp
+from qk_mcp.clients.files import is_editable, read_servers
+from qk_mcp.clients.known import CLIENTS, Client, client_file
+from qk_mcp.editing.files import read_regular
 from qk_mcp.errors import NoHome, QkMcpError, ServerFailed
-from qk_mcp.projects.config import present
+from qk_mcp.projects.config import may_exist
 from qk_mcp.projects.project import current_directory, expand, locate, parse_declaration
 
 __all__ = ["check_clients"]
 
 
 def check_clients(environ: Mapping[str, str]) -> Iterator[Check]:
-    """Tell which clients start this server, by the user's own files and those of the current directory."""
+    """Check the entries that start this server, in the user's own files and those of the current directory."""
     known = False
-    for client in clients.CLIENTS:
+    for client in CLIENTS:
         try:
             places = _places(client, environ)
         except NoHome as failure:
@@ -36,14 +36,14 @@ def check_clients(environ: Mapping[str, str]) -> Iterator[Check]:
             return
         for place in places:
             try:
-                servers = client_files.servers(client, place.file)
+                servers = read_servers(client, place.file)
             except QkMcpError as failure:
-                if _may_mention(place.file):
+                if _mentions_us(place.file):
                     yield Check(client.title, "wrong", f"{failure.what}\n{failure.why}", failure.hint)
                 continue
             for name, entry in servers.items():
-                launch = client_entries.launch_of(client, entry)
-                if client_entries.is_ours(launch):
+                launch = launch_of(client, entry)
+                if starts_qk_mcp(launch):
                     known = True
                     yield _check(place, name, entry, launch, environ)
     if not known:
@@ -52,15 +52,15 @@ def check_clients(environ: Mapping[str, str]) -> Iterator[Check]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A file of a client, and the directory in which the client starts what it names, if that is known."""
+    """A file of a client, and the directory in which the client starts its servers, if that is known."""
 
     client: Client
     file: Path
     base: Path | None = None
 
     def repair(self, name: str, launch: Sequence[str]) -> str:
-        """Return what puts an entry right; it keeps its projects and config."""
-        if self.base or not client_files.is_editable(self.client, self.file):
+        """Return the command that fixes an entry and keeps its projects and config."""
+        if self.base or not is_editable(self.client):
             return self.by_hand()
         words = [*program(), "install", self.client.name]
         words += [word for pair in _options(launch) if pair[0] in ("--project", "--config") for word in pair]
@@ -72,17 +72,18 @@ class _Place:
 
 
 def _places(client: Client, environ: Mapping[str, str]) -> list[_Place]:
-    own = clients.file(client, environ)
+    own = client_file(client, environ)
     places = [_Place(client, own)]
     here = current_directory()
     if client.project_file and here and here / client.project_file != own:
         places.append(_Place(client, here / client.project_file, here))
-    return [place for place in places if present(place.file)]
+    return [place for place in places if may_exist(place.file)]
 
 
-def _may_mention(file: Path) -> bool:
+def _mentions_us(file: Path) -> bool:
+    """Return whether an unreadable file may have an entry of ours; others are not our concern."""
     try:
-        data = file.read_bytes()
+        data = read_regular(file)
     except OSError:
         return True
     return b"qk_mcp" in data or b"qk-mcp" in data
@@ -106,7 +107,7 @@ def _check(
     if hello.name != "qk-mcp":
         return Check(title, "wrong", f"{what} starts another server, {hello.name}\n{shlex.join(launch)}", repair)
     if not Path(launch[0]).is_absolute():
-        doubt = f"{launch[0]} is looked for on PATH, which a graphical client may not have"
+        doubt = f"{launch[0]} must be on PATH, and a graphical client may have another PATH"
         return Check(title, "note", f"{what}: {doubt}", repair)
     if hello.version != __version__:
         return Check(title, "note", f"{what} starts qk-mcp {hello.version}, not {__version__}", repair)
@@ -114,7 +115,7 @@ def _check(
 
 
 def _variables(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Return what an entry adds to the environment of its server, under whatever key its client has for it."""
+    """Return what an entry adds to the environment of its server, whatever its client calls that key."""
     found: dict[str, str] = {}
     for key in ("env", "envs", "environment"):
         if isinstance(table := entry.get(key), Mapping):
@@ -124,8 +125,8 @@ def _variables(entry: Mapping[str, Any]) -> dict[str, str]:
 
 @cache
 def _greet(launch: tuple[str, ...], base: Path | None, variables: tuple[tuple[str, str], ...]) -> Hello | str:
-    """Return what the server says that a command starts, or why it says nothing."""
-    away = Path("/")  # from the current directory: a checkout there must not lend it the package
+    """Return the answer of the server that a command starts, or why there is none."""
+    away = Path("/")  # not the current directory: a checkout there could supply the package
     try:
         return greet(launch, cwd=base or away, environ=os.environ | dict(variables))
     except ServerFailed as failure:
@@ -135,14 +136,14 @@ def _greet(launch: tuple[str, ...], base: Path | None, variables: tuple[tuple[st
 
 
 def _options(launch: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each word that may be an option with what may be its value, behind `=` or in the next word."""
+    """Yield each word that may be an option with its possible value, after `=` or in the next word."""
     for word, following in pairwise([*launch, ""]):
         option, equals, value = word.partition("=")
         yield option, value if equals else following
 
 
 def _missing(launch: Sequence[str], base: Path | None, environ: Mapping[str, str]) -> str:
-    """Return what is wrong with the projects and the config that a command names; empty when nothing is."""
+    """Return what is wrong with the projects and the config that a command names, or an empty text."""
     for option, value in _options(launch):
         try:
             if option == "--config" and not expand(value, base, environ).exists():

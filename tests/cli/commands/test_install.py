@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 
 from qk_mcp.clients.known import CLIENTS
+from qk_mcp.editing.json import read_jsonc
 from tests.support.cli import CommandLine
 from tests.support.environment import BARE_PATH
 from tests.support.projects import make_project
@@ -68,7 +69,7 @@ def test_the_snippet_alone_goes_to_stdout(qk_mcp: CommandLine, app: Path, client
         tomllib.loads(done.stdout)
     elif client != "goose":
         json.loads(done.stdout)
-    assert ("or let it be done: " in done.stderr) is (client != "goose")
+    assert ("or let qk-mcp do it: " in done.stderr) is (client != "goose")
 
 
 def test_the_command_is_absolute_and_works_from_anywhere(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> None:
@@ -136,9 +137,9 @@ def test_the_link_for_cursor_carries_the_same_entry(qk_mcp: CommandLine) -> None
 
 def test_what_is_in_already_is_told(qk_mcp: CommandLine, app: Path) -> None:
     qk_mcp("install", "cursor", "--write")
-    assert "It is in already." in qk_mcp("install", "cursor").stderr
+    assert "The server is there already." in qk_mcp("install", "cursor").stderr
     other = qk_mcp("install", "cursor", "--project", f"app:{app}")
-    assert f"warning: a server named 'qk-mcp' is there already: {sys.executable} -P -m qk_mcp serve\n" in other.stderr
+    assert f"warning: there is another server named 'qk-mcp': {sys.executable} -P -m qk_mcp serve\n" in other.stderr
     assert "--write --force" in other.stderr
 
 
@@ -264,8 +265,8 @@ def test_another_command_needs_force_which_keeps_the_other_settings(qk_mcp: Comm
     before = file.read_bytes()
     done = qk_mcp("install", "cursor", "--write", "--project", f"app:{app}")
     assert done.code == 1
-    assert "there:  qk-mcp serve\n" in done.stderr
-    assert f"wanted: {' '.join(SERVE)} --project 'app:{app}'\n" in done.stderr
+    assert "present: qk-mcp serve\n" in done.stderr
+    assert f"new:     {' '.join(SERVE)} --project 'app:{app}'\n" in done.stderr
     assert "--force" in done.stderr
     assert file.read_bytes() == before
 
@@ -312,8 +313,7 @@ def test_a_link_stays_a_link(qk_mcp: CommandLine, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b'{\n  // mine\n  "mcpServers": {}\n}\n', "It is not plain JSON."),
-        (b'{"mcpServers": {},}', "It is not plain JSON."),
+        (b'{"mcpServers": {},,}', "It is broken: "),
         (b'{"mcpServers": ', "It is broken: "),
         (b"[]", "It is not an object."),
         (b'{"mcpServers": []}', "Its 'mcpServers' is not an object."),
@@ -321,7 +321,7 @@ def test_a_link_stays_a_link(qk_mcp: CommandLine, tmp_path: Path) -> None:
         (b'{"mcpServers": {"a": 1}, "mcpServers": {"b": 1}, "a": 1, "a": 2}', ""),
     ],
 )
-def test_a_file_that_is_not_plain_json_is_refused(qk_mcp: CommandLine, content: bytes, why: str) -> None:
+def test_a_file_that_cannot_be_edited_is_refused(qk_mcp: CommandLine, content: bytes, why: str) -> None:
     file = qk_mcp.home / ".cursor" / "mcp.json"
     file.parent.mkdir()
     file.write_bytes(content)
@@ -334,8 +334,27 @@ def test_a_file_that_is_not_plain_json_is_refused(qk_mcp: CommandLine, content: 
     assert str(file) in done.stderr
     assert file.read_bytes() == content
     assert [path.name for path in file.parent.iterdir()] == ["mcp.json"]
-    if "plain" in why:
+    if "mcpServers" in why:
         assert '"command": ' in done.stderr, "what to write by hand is shown"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{\n  // mine\n  "mcpServers": {}\n}\n',
+        '{"mcpServers": {},}',
+        '// Zed\n{\n  "mcpServers": {\n    "a": {"command": "x"}, // one\n    /* two */\n  },\n  "z": 1,\n}\n',
+        '{\n  "mcpServers": {\n    "a": {"command": "x"} // one\n  }\n}',
+    ],
+)
+def test_comments_and_trailing_commas_stay(qk_mcp: CommandLine, text: str) -> None:
+    file = qk_mcp.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(text)
+    assert qk_mcp("install", "cursor", "--write").code == 0
+    assert read_jsonc(file.read_text())["mcpServers"]["qk-mcp"]["command"] == sys.executable
+    assert qk_mcp("uninstall", "cursor").code == 0
+    assert file.read_text() == text
 
 
 def test_yaml_is_only_shown(qk_mcp: CommandLine) -> None:
@@ -347,10 +366,10 @@ def test_yaml_is_only_shown(qk_mcp: CommandLine) -> None:
     assert not file.exists()
     file.parent.mkdir(parents=True)
     file.write_text(qk_mcp("install", "goose").stdout)
-    assert "It is in already." in qk_mcp("install", "goose").stderr
+    assert "The server is there already." in qk_mcp("install", "goose").stderr
     taken = qk_mcp("uninstall", "goose")
     assert taken.code == 1
-    assert "hint: take 'qk-mcp' out of its 'extensions' by hand" in taken.stderr
+    assert "hint: remove 'qk-mcp' from its 'extensions' by hand" in taken.stderr
 
 
 def test_what_cannot_be_written_is_refused(qk_mcp: CommandLine) -> None:
@@ -358,7 +377,7 @@ def test_what_cannot_be_written_is_refused(qk_mcp: CommandLine) -> None:
     directory.mkdir(parents=True)
     done = qk_mcp("install", "cursor", "--write")
     assert done.code == 1
-    assert "Is a directory." in done.stderr
+    assert "It is a directory." in done.stderr
     (qk_mcp.home / ".codeium").write_text("a file where a directory should be")
     done = qk_mcp("install", "windsurf", "--write")
     assert done.code == 1
@@ -398,10 +417,10 @@ def test_uninstall_takes_only_what_is_ours(qk_mcp: CommandLine) -> None:
         '"tasks": {"command": "/gone/python", "args": ["-m", "qk_mcp", "serve"]}, "old": {"command": "qk-mcp"}}}'
     )
     before = file.read_bytes()
-    for name, told in (("gh", "there: npx gh\n"), ("web", "there: https://example.com\n")):
+    for name, told in (("gh", "present: npx gh\n"), ("web", "present: https://example.com\n")):
         done = qk_mcp("uninstall", "cursor", "--name", name)
         assert done.code == 1
-        assert f"the server {name!r} of Cursor is not qk-mcp's" in done.stderr
+        assert f"the server {name!r} of Cursor is not qk-mcp" in done.stderr
         assert told in done.stderr
     done = qk_mcp("uninstall", "cursor")
     assert done.code == 1
@@ -459,9 +478,9 @@ def test_a_command_that_does_nothing_is_noticed(qk_mcp: CommandLine, own_command
     file = qk_mcp.home / ".claude.json"
     done = qk_mcp("install", "claude-code", "--write", env=path)
     assert done.code == 0
-    assert f"warning: it is not in {file}, though" in done.stderr
+    assert f"warning: the server is not in {file}" in done.stderr
     path, _ = own_command("claude", f"""echo '{{"mcpServers": {{"qk-mcp": {{}}}}}}' > '{file}'""")
-    assert "though" not in qk_mcp("install", "claude-code", "--write", env=path).stderr
+    assert "is not in" not in qk_mcp("install", "claude-code", "--write", env=path).stderr
 
 
 def test_an_entry_that_is_there_is_edited_and_the_clients_own_command_removes(

@@ -88,7 +88,7 @@ def test_an_existing_name_needs_force_for_another_path(qk_mcp: CommandLine, app:
     assert refused == Outcome(
         1,
         "",
-        f"error: there is a project named 'app' already\n  Its path is {app}.\n"
+        f"error: there is already a project named 'app'\n  Its path is {app}.\n"
         "hint: choose another name, or replace its path with --force\n",
     )
     assert qk_mcp("projects", "add", f"App:{web}", "--force").code == 1

@@ -1,4 +1,4 @@
-"""Print a constraint for each dependency of the given pyproject.toml: the oldest version that it admits."""
+"""Print a constraint for each dependency of the given pyproject.toml: its oldest allowed version."""
 
 import re
 import sys

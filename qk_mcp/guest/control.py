@@ -6,7 +6,7 @@ another file. Each method first checks that the descriptor is still our socket.
 
 import json
 import os
-from select import POLLHUP, poll  # bound here, because libraries such as gevent replace them
+from select import POLLHUP, POLLIN, poll  # bound here, because libraries such as gevent replace them
 from typing import Any
 
 __all__ = ["Control"]
@@ -29,6 +29,12 @@ class Control:
             data += part
         request: dict[str, Any] = json.loads(data)
         return None if self.hung_up() else request
+
+    def has_request(self) -> bool:
+        """Return whether a request has arrived, so that `request` does not wait."""
+        poller = poll()
+        poller.register(self._descriptor, POLLIN)
+        return bool(poller.poll(0))
 
     def hung_up(self) -> bool:
         """Return whether the server has ended or given up the request."""

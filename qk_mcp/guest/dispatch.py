@@ -6,7 +6,8 @@ import os
 from .control import Control
 from .fast_exit import skip_final_collection
 from .run import run_task
-from .warmup import import_quickie, is_outdated
+from .staleness import is_outdated, remember_files
+from .warmup import import_quickie
 
 __all__ = ["answer_request"]
 
@@ -18,10 +19,13 @@ def answer_request(control: Control, supervisor: int) -> None:
     """
     collecting = gc.isenabled()
     gc.disable()  # imports leave next to no garbage
+    remember_files()
     import_quickie()
     skip_final_collection()
     if collecting:
         gc.enable()
+    if not control.has_request():
+        remember_files()  # a warm guest
     request = control.request()
     if request is None:
         os._exit(0)

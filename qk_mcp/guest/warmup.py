@@ -5,15 +5,13 @@ import re
 import sys
 import time
 
-__all__ = ["OldPython", "OldQuickie", "import_quickie", "is_outdated", "require_quickie"]
+__all__ = ["OldPython", "OldQuickie", "import_quickie", "require_quickie"]
 
 _OLDEST_PYTHON = (3, 12)
 _OLDEST_QUICKIE = (0, 6)
-_GRAIN = 100_000_000
-"""Nanoseconds by which a file's ctime may lag behind the clock, plus those that Python took to start."""
 
-began = 0
-"""When `import_quickie` began, in nanoseconds since the epoch; files changed later may have been read before."""
+began = time.time_ns()
+"""When this module was imported, in nanoseconds since the epoch; files changed later may have been read before."""
 
 _unusable: "BaseException | None" = None
 
@@ -28,8 +26,7 @@ class OldQuickie(Exception):
 
 def import_quickie() -> None:
     """Import quickie, and nothing of the project; `require_quickie` raises the error if this fails."""
-    global _unusable, began
-    began = time.time_ns()
+    global _unusable
     # quickie reads its program name from here when it is imported.
     sys.argv[:] = [os.path.join(os.path.dirname(sys.executable), "qk")]
     # Set if the server was itself started by `qk`; with it, a nested `qk` would not look for its own project.
@@ -61,23 +58,3 @@ def require_quickie() -> None:
     """Raise the error of `import_quickie`, if any: OldPython, OldQuickie or what the import raised."""
     if _unusable is not None:
         raise _unusable
-
-
-def is_outdated() -> bool:
-    """Return whether a Python started now would import something else; a warm guest may have waited for long."""
-    files = [getattr(module, "__dict__", {}).get("__file__") for module in list(sys.modules.values())]
-    files += [os.path.join(sys.prefix, "pyvenv.cfg")]
-    for path in sys.path:
-        files += [os.path.join(path, name) for name in ("sitecustomize.py", "usercustomize.py")]
-        if os.path.basename(path) in ("site-packages", "dist-packages"):
-            try:
-                files += [os.path.join(path, name) for name in os.listdir(path) if name.endswith(".pth")]
-            except OSError:
-                continue
-    for file in files:
-        try:
-            if isinstance(file, str) and os.stat(file).st_ctime_ns > began - _GRAIN:
-                return True
-        except (OSError, ValueError):
-            continue  # it does not exist
-    return False

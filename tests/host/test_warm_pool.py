@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,59 @@ def test_a_warm_guest_is_replaced_when_python_would_start_differently(serve: Ser
     warm_guest(client)
     write("second")
     assert client.run("show").data["stdout"] == "second second\n"
+
+
+def test_a_warm_guest_notices_what_has_appeared_and_disappeared(serve: Serve, tmp_path: Path) -> None:
+    """None of these changes a time of a file that Python has read."""
+    root = make_project(
+        tmp_path / "project",
+        """
+        import os
+        from quickie import task
+
+        @task
+        def show():
+            print(os.environ.get("STARTED"), os.environ.get("PTH"))
+        """,
+    )
+    make_venv(root / ".venv")
+    site = site_of(root / ".venv")
+    (site / "quickie.pth").write_text(f"{Path(quickie.__file__).parents[1]}\n")
+    (site / "started.pth").write_text("import os; os.environ['PTH'] = 'pth'\n")
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    for directory in (first, second, third):
+        directory.mkdir()
+        (directory / "sitecustomize.py").write_text(f"import os; os.environ['STARTED'] = {directory.name!r}\n")
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("import os; os.environ['STARTED'] = 'package'\n")
+    link = tmp_path / "link"
+    link.symlink_to(first)
+
+    def point_to_second() -> None:
+        link.unlink()
+        link.symlink_to(second)
+
+    def swap() -> None:
+        second.rename(tmp_path / "aside")
+        third.rename(second)
+
+    config = tmp_path / "config.toml"  # in the server's own environment, it would change the server's Python
+    config.write_text(f"[projects.demo]\npath = {str(root)!r}\nenv.PYTHONPATH = {str(link)!r}\n")
+    client = serve(None, "--config", str(config))
+    assert client.run("show").data["stdout"] == "first pth\n"
+    for change, seen in (
+        (lambda: (first / "sitecustomize.py").unlink(), "None pth"),
+        (lambda: package.rename(first / "sitecustomize"), "package pth"),
+        (lambda: (first / "sitecustomize").rename(package), "None pth"),
+        (point_to_second, "second pth"),
+        (swap, "third pth"),
+        (lambda: (site / "started.pth").unlink(), "third None"),
+    ):
+        warm_guest(client)
+        time.sleep(0.3)  # until it waits for a request
+        change()
+        assert client.run("show").data["stdout"] == f"{seen}\n"
 
 
 def test_an_unused_warm_guest_is_dismissed(tmp_path: Path) -> None:

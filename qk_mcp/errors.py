@@ -154,12 +154,15 @@ class TaskNotNamed(UsageError):
 class RunTimedOut(QkMcpError):
     """A task reached its timeout while it ran (`began`), or before it could start."""
 
-    def __init__(self, task: str, timeout: float, output: str, *, began: bool) -> None:
+    def __init__(self, task: str, timeout: float, output: str, *, began: bool, waited_for: str = "") -> None:
         super().__init__(
             f"task {task!r} ran longer than its timeout of {timeout:g} s; it was stopped with all its child processes"
             if began
             else f"task {task!r} did not start within its timeout of {timeout:g} s: its project was still loading",
-            hint="pass a larger `timeout` if it needs longer",
+            f"It {waited_for}, then waited. Tasks have no terminal." if waited_for else "",
+            "pass the answer as `stdin`, or run the task in a way that does not ask"
+            if waited_for
+            else "pass a larger `timeout` if it needs longer",
             details=output,
         )
 

@@ -1,21 +1,19 @@
-"""Turns the bytes of a stream into text for an agent: decoded, cleaned, bounded.
+"""Turns the bytes of a stream into text for an agent: decoded, cleaned, and bounded in memory.
 
-As on a terminal, the text has no escape sequences, and only the last state of a line that is redrawn. If readable
-text does not fit, a file has the complete output, byte for byte.
+As on a terminal, the text has no escape sequences, and only the last state of a line that is redrawn.
 """
 
 import codecs
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from qk_mcp.runs.output_files import OutputFile
 from qk_mcp.text import ESCAPES
 
-__all__ = ["MAX_OUTPUT", "Capture", "Captured", "redraw"]
+__all__ = ["Capture", "Captured", "redraw"]
 
-MAX_OUTPUT = 30_000
-"""Characters of a stream that an answer holds by default."""
 _LINE_LIMIT = 1 << 14
 """Characters of an unfinished line that is still redrawn from its beginning."""
 _ESCAPE_LIMIT = 4096
@@ -24,62 +22,73 @@ _REDRAWS = re.compile(r"[\r\b]")
 _CUT_ESCAPE = re.compile(r"(?:\x1b(?:[\]PX^_][^\x07\x1b\x9c]*\x1b?|\[[0-?]*[ -/]*|[ -/]*)|\x9b[0-?]*[ -/]*|\r)\Z")
 """The beginning of an escape sequence or line end whose rest has not arrived yet."""
 _INNER_CONTROLS = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_SCREEN = re.compile(r"\x1b\[\?(?:1049|1047|47)([hl])")
+"""Enters (h) or leaves (l) the alternate screen of xterm, as full-screen programs do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A stream in an answer."""
+    """A stream that has ended: the beginning and the end of its text, and its sizes."""
 
-    text: str
-    """The cleaned text: at most `limit` characters, and one line that says how much was left out."""
+    head: str
+    tail: str
+    """The text after `head`, or as much of its end as was kept."""
     characters: int
-    """Characters of the complete cleaned text."""
-    size: int
-    """Bytes that the task wrote."""
-    complete: bool
-    """Whether `text` is complete, apart from colours."""
-    file: Path | None
-    """The file with the complete output if `complete` is false; None if it could not be written."""
-    file_error: str = ""
-    """Why the file is missing or incomplete."""
+    """Characters of the complete text."""
+    file: OutputFile
+    open_line: str
+    """The last line, if it has no newline."""
+    full_screen: bool
+    """Whether a full-screen program was on the screen."""
+    silent_since: float
+    """The monotonic time of the last output, or of the start."""
+
+    @property
+    def whole(self) -> str | None:
+        """The complete text, unless it was too long to keep."""
+        text = self.head + self.tail
+        return text if len(text) == self.characters else None
+
+    @property
+    def end(self) -> str:
+        """The complete text, or its end."""
+        whole = self.whole
+        return self.tail if whole is None else whole
 
 
 class Capture:
-    """Takes the bytes of one stream as they come. Keeps at most `limit` characters and one line in memory."""
+    """Takes the bytes of one stream as they come. Keeps at most about `limit` characters and one line in memory."""
 
     def __init__(self, limit: int, directory: Path, name: str) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._held = ""
         self.open_line = ""
         """The unfinished last line."""
-        self._redrawn = False
         self._head_limit = limit // 2  # so that the tail is never empty: text[-0:] is the whole text
         self._tail_limit = limit - self._head_limit
         self._head = ""
         self._tail = ""
         self._characters = 0
-        self._file = OutputFile(directory, name)
+        self._full_screen = False
+        self._fed_at = time.monotonic()
+        self.file = OutputFile(directory, name)
 
     def feed(self, data: bytes) -> str:
         """Append `data`. Returns the text of the lines that are now complete."""
-        self._file.write(data)
+        self._fed_at = time.monotonic()
+        self.file.write(data)
         return self._commit(self._clean(self._decode(data)))
 
-    def finish(self, *, keep: bool = True) -> tuple[str, Captured]:
-        """End the stream. Returns the rest of its text, and the whole stream. Without `keep` its file is removed."""
+    def finish(self) -> tuple[str, Captured]:
+        """End the stream. Returns the rest of its text, and the stream, whose file the caller keeps or discards."""
         text = self._clean(self._decode(b"", final=True))
         held, self._held = self._held, ""
-        text += self._redraw(self.open_line + _INNER_CONTROLS.sub("", held))
-        self.open_line = ""
-        rest = self._commit(text)
+        self.open_line = redraw(self.open_line + _INNER_CONTROLS.sub("", held))
+        rest = self._commit(text + self.open_line)
         self._tail = self._tail[-self._tail_limit :]
-        left_out = self._characters - len(self._head) - len(self._tail)
-        complete = not (left_out or self._redrawn)
-        file, error = self._file.close(keep=keep and not complete)
-        text = self._head + self._tail
-        if left_out:
-            text = self._join(left_out, file, error)
-        return rest, Captured(text, self._characters, self._file.size, complete, file, error)
+        return rest, Captured(
+            self._head, self._tail, self._characters, self.file, self.open_line, self._full_screen, self._fed_at
+        )
 
     def _clean(self, text: str) -> str:
         """Return the lines that `text` completes; the rest becomes `open_line`."""
@@ -89,6 +98,8 @@ class Capture:
             cut = _CUT_ESCAPE.search(text, max(0, len(text) - _ESCAPE_LIMIT))
             if cut:
                 text, self._held = text[: cut.start()], text[cut.start() :]
+            for screen in _SCREEN.finditer(text):
+                self._full_screen = screen[1] == "h"
             text = _INNER_CONTROLS.sub("", ESCAPES.sub("", text.replace("\r\n", "\n")))
         line_end = text.rfind("\n") + 1
         if not line_end:
@@ -97,17 +108,12 @@ class Capture:
         else:
             lines, self.open_line = self.open_line + text[:line_end], text[line_end:]
             if _REDRAWS.search(lines):
-                lines = "".join(self._redraw(line) + "\n" for line in lines[:-1].split("\n"))
+                lines = "".join(redraw(line) + "\n" for line in lines[:-1].split("\n"))
         if len(self.open_line) > _LINE_LIMIT:
-            self.open_line = self._redraw(self.open_line)
+            self.open_line = redraw(self.open_line)
             if len(self.open_line) > _LINE_LIMIT:
                 lines, self.open_line = lines + self.open_line, ""
         return lines
-
-    def _redraw(self, line: str) -> str:
-        shown = redraw(line)
-        self._redrawn = self._redrawn or shown is not line
-        return shown
 
     def _commit(self, text: str) -> str:
         self._characters += len(text)
@@ -120,20 +126,6 @@ class Capture:
         if len(self._tail) > 2 * self._tail_limit:
             self._tail = self._tail[-self._tail_limit :]
         return text
-
-    def _join(self, left_out: int, file: Path | None, error: str) -> str:
-        head, tail = self._head, self._tail
-        end = head.rfind("\n", len(head) * 3 // 4) + 1  # whole lines, unless lines are long
-        start = tail.find("\n", 0, len(tail) // 4) + 1
-        if end:
-            left_out += len(head) - end
-            head = head[:end]
-        left_out += start
-        where = f"; complete in {file}" if file else ""
-        if error:
-            where = f"; {'the first part in ' + str(file) if file else 'not kept'}: {error}"
-        gap = "" if not head or head.endswith("\n") else "\n"
-        return f"{head}{gap}[… {left_out:,} characters left out here{where} …]\n{tail[start:]}"
 
 
 def redraw(line: str) -> str:

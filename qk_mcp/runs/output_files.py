@@ -25,38 +25,48 @@ _MEMORY = 1 << 16
 
 
 class OutputFile:
-    """The complete output of one stream; `size` counts its bytes."""
+    """The complete output of one stream. `size` counts its bytes, `newlines` its line ends."""
 
     def __init__(self, directory: Path, name: str) -> None:
-        self._directory = directory
-        self._name = name
+        self.path = directory / name
+        """Where the file is, once it exists."""
         self._memory = bytearray()
-        self._path: Path | None = None
+        self._exists = False
         self._descriptor: int | None = None
         self._written = 0
         self._error = ""
         self.size = 0
+        self.newlines = 0
 
     def write(self, data: bytes) -> None:
-        """Append `data`. `close` reports a failure, such as a full disk."""
+        """Append `data`. `keep` reports a failure, such as a full disk."""
         self.size += len(data)
+        self.newlines += data.count(b"\n")
         self._memory += data
         if len(self._memory) > _MEMORY:
             self._flush()
 
-    def close(self, *, keep: bool) -> tuple[Path | None, str]:
-        """Keep or remove the file. Returns its path, and why it is missing or incomplete."""
-        if keep:
-            self._flush()
+    def keep(self) -> tuple[Path | None, str]:
+        """Keep the file. Returns its path, and why it is missing or incomplete."""
+        self._flush()
+        if not self._written:
+            self.discard()
+        self._close()
+        kept, self._exists = self._exists, False
+        prune_outputs(self.path.parent, current=self.path)
+        return (self.path if kept else None), self._error
+
+    def discard(self) -> None:
+        """Remove the file, unless it is kept."""
+        self._close()
+        if self._exists:
+            self._exists = False
+            self.path.unlink(missing_ok=True)
+
+    def _close(self) -> None:
         if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-        if self._path is not None and (not keep or not self._written):
-            self._path.unlink(missing_ok=True)
-            self._path = None
-        if keep:
-            prune_outputs(self._directory, current=self._path)
-        return (self._path, self._error) if keep else (None, "")
+            descriptor, self._descriptor = self._descriptor, None
+            os.close(descriptor)
 
     def _flush(self) -> None:
         data, self._memory = self._memory, bytearray()
@@ -70,9 +80,9 @@ class OutputFile:
     def _write(self, data: bytearray) -> None:
         try:
             if self._descriptor is None:
-                self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-                self._path = self._directory / self._name
-                self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                self._exists = True
             while data:
                 count = os.write(self._descriptor, data)
                 self._written += count

@@ -1,22 +1,37 @@
 """One run of a task: sends the request to a guest, collects the output, and stops the process tree."""
 
+import json
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from qk_mcp.errors import RunLost, RunTimedOut, UnknownTask
+from qk_mcp.errors import QkMcpError, RunLost, RunTimedOut, UnknownTask
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.stop import LeftRunning, drain_pipes, left_running, stop_guest
+from qk_mcp.runs.excerpt import MAX_OUTPUT, Excerpt, cut_output, json_size
 from qk_mcp.runs.output import Capture, Captured
 from qk_mcp.runs.output_files import output_name
+from qk_mcp.runs.prompts import missing_terminal
 from qk_mcp.runs.streams import Observer, Sink, StdinFeeder, Stream, StreamReader
 from qk_mcp.tasks.load_errors import broken, died
 
 __all__ = ["Request", "Run", "run_in_guest"]
+
+log = logging.getLogger(__name__)
+
+_STOP_TIME = 1.5
+"""Seconds that are left for stopping a run, so that its answer arrives before the timeout."""
+_LONG = 10.0
+"""Seconds of a timeout that includes the time for stopping."""
+_HEADERS = 300
+"""Bytes of the lines around the output in an error, without paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +44,19 @@ class Request:
     """Text for the task's standard input. None and "" mean /dev/null."""
     timeout: float | None = None
     """Seconds after which the run is stopped; None for no limit."""
-    max_output: int
-    """Characters of each stream in the result."""
+    bounds_call: bool = False
+    """Whether a long timeout includes the time for stopping, because the caller waits no longer than that."""
+    max_output: int = MAX_OUTPUT
+    """Bytes of JSON of the answer, or of the message of an error."""
     outputs: Path
     """The directory for complete outputs."""
+
+    @property
+    def limit(self) -> float | None:
+        """Seconds after which stopping begins; None for no limit."""
+        if self.timeout is None or not self.bounds_call or self.timeout < _LONG:
+            return self.timeout
+        return self.timeout - _STOP_TIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +65,28 @@ class Run:
 
     exit_code: int
     """Negative for a signal, as in `subprocess`."""
-    stdout: Captured
-    stderr: Captured
+    stdout: Excerpt
+    stderr: Excerpt
     left: tuple[LeftRunning, ...]
+    note: str
+    """What is unusual about the run; often empty."""
     seconds: float
 
     def answer(self) -> dict[str, Any]:
         """Return the answer of `run_task`. Keys without a value are absent."""
         answer: dict[str, Any] = {"exit_code": self.exit_code, "stdout": self.stdout.text, "stderr": self.stderr.text}
         streams = {"stdout": self.stdout, "stderr": self.stderr}
-        truncated = {name: _truncated(stream) for name, stream in streams.items() if not stream.complete}
-        if truncated:
-            answer["truncated"] = truncated
-        if self.left:
-            answer["left_running"] = [{"pid": each.pid, "command": each.command} for each in self.left]
-        return answer
+        truncated = {name: stream.truncated() for name, stream in streams.items() if not stream.complete}
+        return answer | ({"truncated": truncated} if truncated else {}) | _extras(self.left, self.note)
 
 
-def _truncated(stream: Captured) -> dict[str, Any]:
-    file = None if stream.file is None else str(stream.file)
-    size: dict[str, Any] = {"characters": stream.characters, "bytes": stream.size, "file": file}
-    return size | ({"error": stream.file_error} if stream.file_error else {})
+def _extras(left: Sequence[LeftRunning], note: str) -> dict[str, Any]:
+    extras: dict[str, Any] = {}
+    if left:
+        extras["left_running"] = [{"pid": each.pid, "command": each.command} for each in left]
+    if note:
+        extras["note"] = note
+    return extras
 
 
 async def run_in_guest(
@@ -74,17 +99,37 @@ async def run_in_guest(
 
     Raises `UnknownTask`, `ProjectBroken`, `RunTimedOut` (with the output so far) and `RunLost`.
     """
+    captures = {stream: _capture(request, stream) for stream in ("stdout", "stderr")}
+    try:
+        return await _run(guest, request, captures, observe, sink, waited)
+    finally:
+        for capture in captures.values():
+            with _step("remove an output file", []):
+                capture.file.discard()
+
+
+def _capture(request: Request, stream: str) -> Capture:
+    return Capture(request.max_output, request.outputs, output_name(request.task, stream))
+
+
+async def _run(
+    guest: Guest,
+    request: Request,
+    captures: dict[str, Capture],
+    observe: Observer | None,
+    sink: Sink | None,
+    waited: float,
+) -> Run:
     began = time.monotonic()
-    streams: tuple[tuple[int, Stream], ...] = ((guest.stdout, "stdout"), (guest.stderr, "stderr"))
-    readers = [
-        StreamReader(descriptor, stream, _capture(request, stream), observe, sink) for descriptor, stream in streams
-    ]
+    pipes: tuple[tuple[int, Stream], ...] = ((guest.stdout, "stdout"), (guest.stderr, "stderr"))
+    readers = [StreamReader(pipe, stream, captures[stream], observe, sink) for pipe, stream in pipes]
     feeder = StdinFeeder(guest.stdin, request.stdin)
     reply: dict[str, Any] | None = None
-    by_itself = answered = False
+    ended = False
     left: tuple[LeftRunning, ...] = ()
+    failures: list[str] = []
     try:
-        with anyio.move_on_after(None if request.timeout is None else max(0.0, request.timeout - waited)) as limit:
+        with anyio.move_on_after(None if request.limit is None else max(0.0, request.limit - waited)) as timer:
             await guest.ask(
                 {
                     "do": "run",
@@ -97,48 +142,67 @@ async def run_in_guest(
             )
             reply = await guest.answer()
             await guest.ended.wait()
-            if guest.exit_code is not None and guest.began:
+        # If this process was suspended past the timeout, the task may have ended nevertheless.
+        ended = guest.exit_code is not None and guest.began
+        stopped = time.monotonic()
+        if ended:
+            with _step("list the processes that the task left running", failures):
                 left = await left_running(guest)
-                by_itself = True
-        answered = True
     finally:
         with anyio.CancelScope(shield=True):
-            if not by_itself:
-                await stop_guest(guest)
-            feeder.close()
-            pipes = [reader.stop() for reader in readers]
-            drain_pipes([pipe for pipe in pipes if pipe is not None], keep=by_itself)
-            stdout, stderr = (reader.finish(keep=answered) for reader in readers)
-            await guest.release()
+            if not ended:
+                with _step("stop the process tree", failures):
+                    await stop_guest(guest)
+            with _step("close the standard input", failures):
+                feeder.close()
+            open_pipes = []
+            for reader in readers:
+                with _step("read the rest of the output", failures):
+                    open_pipes.append(reader.stop())
+            with _step("keep the pipes of a left process open", failures):
+                drain_pipes([pipe for pipe in open_pipes if pipe is not None], keep=ended)
+            with _step("end the supervisor", failures):
+                await guest.release()
+    stdout, stderr = (reader.finish() for reader in readers)
     match reply:
         case {"event": "outdated"}:
-            raise RunLost(request.task, _so_far(stdout, stderr), began=False)
+            raise RunLost(request.task, "", began=False)
         case {"event": "unknown", "near": [*near]}:
             raise UnknownTask(guest.plan.project.alias, request.task, [str(name) for name in near])
         case {"event": "broken", "error": dict(report)}:
-            raise broken(guest.plan, report, stdout.text + stderr.text)
-    if limit.cancelled_caught and request.timeout is not None:
-        raise RunTimedOut(request.task, request.timeout, _so_far(stdout, stderr), began=guest.began)
+            raise broken(guest.plan, report, stdout.end + stderr.end)
+    if ended and guest.exit_code is not None:
+        note = "\n".join(filter(None, (guest.plan.note, *failures)))
+        room = request.max_output - len(json.dumps(_extras(left, note), ensure_ascii=False).encode()) - _HEADERS
+        texts = cut_output(stdout, stderr, max(0, room), failed=guest.exit_code != 0)
+        return Run(guest.exit_code, *texts, left, note, time.monotonic() - began)
+    output = (stdout, stderr, request.max_output)
+    if timer.cancelled_caught and request.timeout is not None:
+        waited_for = missing_terminal(stdout, stderr, stopped) if guest.began else ""
+        timed_out = partial(RunTimedOut, request.task, request.timeout, began=guest.began, waited_for=waited_for)
+        raise _with_output(timed_out, *output)
     if guest.leader is None and guest.process.returncode is not None:
-        raise died(guest.plan, guest.process.returncode, stdout.text + stderr.text)
+        raise died(guest.plan, guest.process.returncode, stdout.end + stderr.end)
     if guest.exit_code is None:
-        lost_after_start = guest.began or reply == {"event": "began"}
-        raise RunLost(request.task, _so_far(stdout, stderr), began=lost_after_start)
-    if not guest.began:
-        raise died(guest.plan, guest.exit_code, stdout.text + stderr.text)
-    return Run(guest.exit_code, stdout, stderr, left, time.monotonic() - began)
+        raise _with_output(partial(RunLost, request.task, began=guest.began or reply == {"event": "began"}), *output)
+    raise died(guest.plan, guest.exit_code, stdout.end + stderr.end)
 
 
-def _capture(request: Request, stream: Stream) -> Capture:
-    return Capture(request.max_output, request.outputs, output_name(request.task, stream))
+def _with_output(
+    failure: Callable[[str], QkMcpError], stdout: Captured, stderr: Captured, max_output: int
+) -> QkMcpError:
+    """Return `failure(text)`, where the text is the output so far, cut so that the message has `max_output` bytes."""
+    room = max_output - json_size(str(failure(""))) - _HEADERS
+    texts = zip(("stdout", "stderr"), cut_output(stdout, stderr, max(0, room), failed=True), strict=True)
+    parts = [f"--- {name} so far ---\n{excerpt.text.rstrip()}" for name, excerpt in texts if excerpt.text]
+    return failure("\n".join(parts) or "It had printed nothing.")
 
 
-def _so_far(stdout: Captured, stderr: Captured) -> str:
-    """Return what a run had printed when it was stopped, and the files with the complete output."""
-    parts = []
-    for name, stream in (("stdout", stdout), ("stderr", stderr)):
-        if stream.text:
-            parts.append(f"--- {name} so far ---\n{stream.text.rstrip()}")
-        if stream.file is not None:
-            parts.append(f"--- complete {name}: {stream.file} ---")
-    return "\n".join(parts) or "It had printed nothing."
+@contextmanager
+def _step(purpose: str, failures: list[str]) -> Iterator[None]:
+    """Go on after a failure in a step of a run's end, which must not lose the answer. Logs and records the failure."""
+    try:
+        yield
+    except Exception as error:
+        log.warning("cannot %s: %s: %s", purpose, type(error).__name__, error)
+        failures.append(f"could not {purpose}: {error}")

@@ -51,9 +51,9 @@ class StreamReader:
         self._loop.remove_reader(self._descriptor)
         return self._descriptor
 
-    def finish(self, *, keep: bool) -> Captured:
-        """Return the captured stream, after `stop`. `keep` allows a file with the complete output."""
-        text, captured = self._capture.finish(keep=keep)
+    def finish(self) -> Captured:
+        """Return the captured stream, after `stop`."""
+        text, captured = self._capture.finish()
         if self._observe is not None:
             self._observe(self._stream, text, "")
         return captured

@@ -166,7 +166,7 @@ RUN_OUTPUT: dict[str, Any] = {
             "description": "For each stream whose text above is incomplete: its full size, and the file with all of it",
             "properties": {"stdout": _STREAM, "stderr": _STREAM},
         },
-        "note": {"type": "string", "description": "What is unusual about the Python that ran the task"},
+        "note": {"type": "string", "description": "What is unusual about this run"},
         "left_running": {
             "type": "array",
             "description": "Processes that the task started and left running",

@@ -55,7 +55,7 @@ class Settings:
     outputs: Path
     """The directory for complete outputs."""
     max_output: int
-    """Characters of each stream in an answer."""
+    """Bytes of JSON in an answer of `run_task`."""
     describe_timeout: float
     """Seconds that describing a project may take."""
     warm_guests: int
@@ -127,6 +127,7 @@ class TaskServer:
             args=parse_words(arguments, "args"),
             stdin=parse_text(arguments, "stdin"),
             timeout=parse_seconds(arguments, "timeout", schemas.DEFAULT_TIMEOUT),
+            bounds_call=True,
             max_output=self._settings.max_output,
             outputs=self._settings.outputs,
         )
@@ -139,7 +140,7 @@ class TaskServer:
             log.info("run project=%s task=%s: %s", project.alias, task, outcome.what)  # the client has the error
             raise outcome
         log.info("run project=%s task=%s exit=%d seconds=%.3f", project.alias, task, outcome.exit_code, outcome.seconds)
-        return tool_answer(outcome.answer() | ({"note": current.note} if current.note else {}))
+        return tool_answer(outcome.answer())
 
     async def prepare(self, projects: Sequence[Project]) -> None:
         """Describe projects before a client asks; the calls for a project report its failure."""

@@ -54,7 +54,7 @@ class TaskRunner:
 
     async def _start_guest(self, plan: Plan, request: Request, arrived: float) -> Guest:
         """Wait for a slot, and return a warm or a new guest. Raises `RunTimedOut` and `GuestFailed`."""
-        left = None if request.timeout is None else request.timeout - (time.monotonic() - arrived)
+        left = None if request.limit is None else request.limit - (time.monotonic() - arrived)
         with anyio.move_on_after(left) as limit:
             await self._slots.acquire()
         if limit.cancelled_caught and request.timeout is not None:

@@ -70,7 +70,8 @@ def run(
     except RunTimedOut as failure:
         if as_json:
             raise  # with the output so far, which is not in the terminal then
-        raise QkMcpError(failure.what, hint="give it a larger --timeout") from None
+        hint = "give its input on stdin, or run it with qk" if failure.why else "give it a larger --timeout"
+        raise QkMcpError(failure.what, failure.why, hint) from None
 
 
 def shield_task(words: Sequence[str], app: App) -> list[str]:
@@ -92,11 +93,10 @@ async def _run(project: "Project", task: str, args: Sequence[str], limit: float 
 
     from qk_mcp.host.launch import start_guest
     from qk_mcp.interpreters.plan import resolve
-    from qk_mcp.runs.output import MAX_OUTPUT
     from qk_mcp.runs.output_files import outputs_directory
     from qk_mcp.runs.run import Request, run_in_guest
 
-    request = Request(task=task, args=args, timeout=limit, max_output=MAX_OUTPUT, outputs=outputs_directory())
+    request = Request(task=task, args=args, timeout=limit, outputs=outputs_directory())
     failure: OSError | None = None
     guest = start_guest(resolve(project, os.environ), stdin=None if os.isatty(0) else 0).listen()
     with anyio.CancelScope() as scope:

@@ -12,7 +12,7 @@ from qk_mcp.errors import InvalidOption
 
 __all__ = ["serve"]
 
-_LEAST_OUTPUT = 1_000
+_LEAST_OUTPUT = 4_000
 
 
 def serve(
@@ -22,7 +22,7 @@ def serve(
     verbose: Annotated[int, Parameter(name=["--verbose", "-v"], count=True)] = 0,
     quiet: Annotated[int, Parameter(name=["--quiet", "-q"], count=True)] = 0,
     log_file: Path | None = None,
-    max_output: int = 30_000,
+    max_output: int = 40_000,
     describe_timeout: DescribeTimeoutOption = 15.0,
     warm: bool = True,
 ) -> None:
@@ -40,7 +40,7 @@ def serve(
     log_file
         Append a full log to this file.
     max_output
-        Characters of each stream in an answer.
+        Bytes of an answer of run_task.
     warm
         Keep an interpreter ready for the next run.
     """

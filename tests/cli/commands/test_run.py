@@ -311,9 +311,7 @@ def test_what_a_task_leaves_running_is_named(qk_mcp: CommandLine, root: Path) ->
 def test_json_is_what_an_agent_gets(qk_mcp: CommandLine) -> None:
     outcome = qk_mcp("run", "--json", "streams")
     assert (outcome.code, outcome.stderr) == (3, "")
-    assert json.loads(outcome.stdout) == {"exit_code": 3, "stdout": "red\ufffd\n", "stderr": "warned\n"} | {
-        "truncated": {"stdout": json.loads(outcome.stdout)["truncated"]["stdout"]}
-    }
+    assert json.loads(outcome.stdout) == {"exit_code": 3, "stdout": "red\ufffd\n", "stderr": "warned\n"}
     killed = qk_mcp("run", "--json", "dies")
     assert (killed.code, json.loads(killed.stdout)["exit_code"]) == (137, -9)
 
@@ -321,7 +319,7 @@ def test_json_is_what_an_agent_gets(qk_mcp: CommandLine) -> None:
 @pytest.mark.usefixtures("root")
 def test_json_is_bounded_and_says_where_the_rest_is(qk_mcp: CommandLine) -> None:
     answer = json.loads(qk_mcp("run", "--json", "much").stdout)
-    assert len(answer["stdout"]) < 31_000
+    assert len(answer["stdout"]) < 40_000
     whole = Path(answer["truncated"]["stdout"]["file"])
     assert whole.is_relative_to(qk_mcp.home)
     assert whole.stat().st_size == answer["truncated"]["stdout"]["bytes"] == 100_100

@@ -54,17 +54,28 @@ def describe_tasks(request: "dict[str, Any]") -> None:
 
 
 class _Report:
-    """Appends lines to a file, which it opens by path each time: the module may close every descriptor."""
+    """Appends lines to a file, which it opens by path each time: the module may close every descriptor.
+
+    The descriptor opened at first serves if the module has given up the privileges to open the file.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._process = os.getpid()
         self._open, self._dumps = open, json.dumps  # the module may replace them
+        self._first = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._status = os.fstat(self._first)
 
     def write(self, line: "dict[str, Any]") -> None:
         if os.getpid() != self._process:
             os._exit(0)  # a child that the module forked must not write a second report
-        with self._open(self._path, "a", encoding="utf-8") as file:
+        try:
+            file = self._open(self._path, "a", encoding="utf-8")
+        except PermissionError:
+            if not os.path.samestat(os.fstat(self._first), self._status):
+                raise
+            file = self._open(self._first, "a", encoding="utf-8", closefd=False)
+        with file:
             file.write(self._dumps(line) + "\n")
 
 

@@ -105,7 +105,11 @@ class Guest:
             answer = json.loads(data)
         except ValueError:
             return None  # the project's module wrote to the descriptor
-        return answer if isinstance(answer, dict) else None
+        if not isinstance(answer, dict):
+            return None
+        if answer.get("event") == "began":
+            self._begin()
+        return answer
 
     def announce_stop(self) -> None:
         """Keep the task from starting, and make the supervisor kill the whole tree if this process ends."""
@@ -167,8 +171,7 @@ class Guest:
                 case "child":
                     self.leader, self.adopting = int(values[0]), values[1] == "1"
                 case "began":
-                    self.began = True
-                    self.settled.set()
+                    self._begin()
                 case "exit":
                     self.exit_code = int(values[0])
                     self._end()
@@ -182,6 +185,10 @@ class Guest:
             self._end()
             self.alone.set()
             self.gone.set()
+
+    def _begin(self) -> None:
+        self.began = True
+        self.settled.set()
 
     def _end(self) -> None:
         self.ended.set()

@@ -1,6 +1,7 @@
 """Running tasks: their input, arguments, names, exit codes and timeouts."""
 
 import json
+import os
 import re
 import time
 from pathlib import Path
@@ -638,6 +639,29 @@ def test_a_module_that_ends_its_interpreter_fails_to_load(demo: Demo, end: str, 
     assert answer.is_error
     assert f"its interpreter {how} while the tasks were loaded" in answer.text
     assert "so far" in answer.text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up its privileges")
+def test_a_module_that_gives_up_root_privileges(demo: Demo) -> None:
+    client = demo("""
+        import os, time
+        from quickie import task
+
+        os.setgid(12345)
+        os.setuid(12345)
+
+        @task
+        def who():
+            print(os.getuid())
+
+        @task
+        def wait():
+            print("waits")
+            time.sleep(600)
+    """)
+    assert [task["name"] for task in client.call("list_tasks").data[0]["tasks"]] == ["wait", "who"]
+    assert client.run("who").data == {"exit_code": 0, "stdout": "12345\n", "stderr": ""}
+    assert "waits" in client.run("wait", timeout=2).refusal
 
 
 def test_a_module_that_closes_every_descriptor(demo: Demo) -> None:

@@ -191,6 +191,28 @@ class GuestFailed(QkMcpError):
         )
 
 
+class TemporaryDirectoryUnusable(QkMcpError):
+    """The file for a description cannot be made."""
+
+    def __init__(self, alias: str, error: OSError) -> None:
+        super().__init__(
+            f"project {alias!r}: cannot make a file in the temporary directory, where its description goes",
+            f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "") + ".",
+            "free space there, or set TMPDIR to a directory that you may write to and restart the server",
+        )
+
+
+class ServerOutdated(QkMcpError):
+    """The files of this program have gone since it was started: an upgrade, a removed environment."""
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(
+            "qk-mcp was upgraded or removed while this server runs",
+            f"{missing} no longer exists.",
+            "restart the server: reconnect it in the client",
+        )
+
+
 class NoInterpreter(QkMcpError):
     """No Python that has quickie was found for a project: `tried` says why each place was passed over."""
 

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from weakref import WeakSet
 
-from qk_mcp.errors import GuestFailed
+from qk_mcp.errors import GuestFailed, ServerOutdated
 from qk_mcp.host.guest import CHILD_VARIABLES, Guest
 from qk_mcp.interpreters.activation import MARK
 from qk_mcp.interpreters.plan import Plan
@@ -25,10 +25,12 @@ _guests: "WeakSet[Guest]" = WeakSet()
 
 
 def start_guest(plan: Plan, stdin: int | None = None) -> Guest:
-    """Start a guest; raise `GuestFailed` if that is impossible.
+    """Start a guest; raise `GuestFailed` or `ServerOutdated` if that is impossible.
 
     With `stdin`, that descriptor is its standard input, and nothing reads from the guest's stdin pipe.
     """
+    if not _MAIN.is_file():
+        raise ServerOutdated(str(_MAIN))
     interpreter, alias = plan.interpreter, plan.project.alias
     mark = MARK + secrets.token_hex(8)
     ours, theirs = [], []

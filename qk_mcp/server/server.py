@@ -1,6 +1,7 @@
 """The MCP server: its tools, on FastMCP."""
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,27 +15,31 @@ from fastmcp.tools import Tool, ToolResult
 from mcp_types import LoggingLevel, ToolAnnotations
 
 from qk_mcp import __version__
-from qk_mcp.errors import InvalidInput, QkMcpError
+from qk_mcp.errors import InvalidInput, QkMcpError, RunLost, RunTimedOut
 from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import resolve
 from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
 from qk_mcp.runs.progress import send_live_output
-from qk_mcp.runs.run import Request
+from qk_mcp.runs.run import Request, Run
 from qk_mcp.runs.streams import Stream
 from qk_mcp.server import schemas
 from qk_mcp.server.answers import tool_answer, tool_error
 from qk_mcp.server.arguments import check_names, parse_detail, parse_seconds, parse_text, parse_words
+from qk_mcp.server.client_log import ClientLog
 from qk_mcp.server.listings import Listings
 from qk_mcp.server.task_runner import TaskRunner
 from qk_mcp.tasks.cache import CatalogCache
 from qk_mcp.tasks.listing import ANSWER_LIMIT
 from qk_mcp.tasks.prefetch import Prefetch
-from qk_mcp.text import encodable
+from qk_mcp.text import encodable, one_line
 
 __all__ = ["Settings", "TaskServer"]
 
 log = logging.getLogger(__name__)
+
+_LOGGED = 100
+"""Characters of a task's name in the log."""
 
 _UNUSED = (
     "prompts/list",
@@ -78,6 +83,7 @@ class TaskServer:
         app: FastMCP[None] = FastMCP(
             "qk-mcp", instructions=schemas.instructions(self._registry), version=__version__, tasks=False
         )
+        app.add_middleware(ClientLog())
         app.add_tool(
             _Tool(
                 name="list_tasks",
@@ -133,14 +139,19 @@ class TaskServer:
         )
         project = self._registry.find(parse_text(arguments, "project"))
         current = resolve(project, self._settings.environ)
-        async with send_live_output(_Notifier(task)) as observe:
-            outcome = await _outcome(self._runner.run_task(current, request, observe))
+        began, state, exit_code = time.monotonic(), "cancelled", "-"
+        try:
+            async with send_live_output(_Notifier(task)) as observe:
+                outcome = await _outcome(self._runner.run_task(current, request, observe))
+            state, exit_code = _ending(outcome)
+        finally:
+            seconds = time.monotonic() - began
+            line = "run project=%s task=%s state=%s exit=%s seconds=%.3f"
+            log.info(line, project.alias, one_line(task, _LOGGED), state, exit_code, seconds)
         self._runner.prepare_next(current)
         if isinstance(outcome, QkMcpError):
-            log.info("run project=%s task=%s: %s", project.alias, task, outcome.what)  # the client has the error
             raise outcome
-        log.info("run project=%s task=%s exit=%d seconds=%.3f", project.alias, task, outcome.exit_code, outcome.seconds)
-        return tool_answer(outcome.answer())
+        return tool_answer(outcome.answer() | ({"note": current.note} if current.note else {}))
 
     async def prepare(self, projects: Sequence[Project]) -> None:
         """Describe projects before a client asks; the calls for a project report its failure."""
@@ -211,6 +222,18 @@ def _drop_unused_capabilities(app: FastMCP[None]) -> None:
     handlers = app._mcp_server._request_handlers
     for method in _UNUSED:
         handlers.pop(method, None)
+
+
+def _ending(outcome: Run | QkMcpError) -> tuple[str, str]:
+    """Return how a run ended and its exit code, as the log writes them."""
+    match outcome:
+        case Run():
+            return "ended", str(outcome.exit_code)
+        case RunTimedOut():
+            return "timed_out", "-"
+        case RunLost():
+            return "lost", "-"
+    return "refused", "-"
 
 
 async def _outcome[T](running: Awaitable[T]) -> T | QkMcpError:

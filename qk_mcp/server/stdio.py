@@ -16,6 +16,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, NoReturn
 
+from qk_mcp import __version__
 from qk_mcp.host.launch import kill_starting_guests
 from qk_mcp.projects.registry import HERE, Registry
 from qk_mcp.server.streams import open_client_streams
@@ -42,9 +43,13 @@ def serve_stdio(registry: Registry, *, max_output: int, describe_timeout: float,
     `max_output` counts bytes of JSON in an answer of `run_task`, `describe_timeout` seconds; `warm` allows warm
     guests. What libraries print while they are imported goes to stderr.
     """
+    version = ".".join(map(str, sys.version_info[:3]))
+    log.info("start version=%s python=%s executable=%s", __version__, version, sys.executable)
+    for project in registry.projects:
+        log.info("project name=%s path=%s origin=%s", project.alias, project.path, project.origin)
     gc.disable()  # saves a tenth of the start
     for number in _STOPPING:
-        signal.signal(number, lambda number, _: _exit(128 + number))
+        signal.signal(number, lambda number, _: _exit(128 + number, signal.Signals(number).name))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if the client ignores it, the exit codes of children are lost
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the client may have blocked signals
     from_client, to_client = _take_standard_streams()
@@ -87,11 +92,11 @@ def serve_stdio(registry: Registry, *, max_output: int, describe_timeout: float,
     try:
         anyio.run(run)
     except* BrokenPipeError:
-        _exit(0)  # the client is gone
+        _exit(0, "the client closed stdout")
     except* Exception:
         log.exception("the server failed; this is a defect of qk-mcp")
-        _exit(1)
-    _exit(0)
+        _exit(1, "a defect")
+    _exit(0, "the client closed stdin")
 
 
 def _take_standard_streams() -> tuple[int, int]:
@@ -123,16 +128,16 @@ def _handle_signals(server: "TaskServer") -> None:
     loop = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
 
-    async def stop(code: int) -> None:
+    async def stop(code: int, reason: str) -> None:
         await server.stop()
-        _exit(code)
+        _exit(code, reason)
 
     def on_signal(number: int) -> None:
-        code = 128 + number
+        code, reason = 128 + number, signal.Signals(number).name
         if stopping:
-            _exit(code)
-        _exit_in(_LAST_CALL, code)
-        stopping.add(loop.create_task(stop(code)))
+            _exit(code, f"a second {reason}")
+        _exit_in(_LAST_CALL, code, reason)
+        stopping.add(loop.create_task(stop(code, reason)))
 
     for number in _STOPPING:
         loop.add_signal_handler(number, on_signal, int(number))
@@ -145,21 +150,22 @@ def _watch_for_hangup(from_client: int) -> None:
         poll = select.poll()
         poll.register(from_client, getattr(select, "POLLRDHUP", 0))  # a full hang-up is always reported
         poll.poll()
-        _exit_in(_LAST_CALL, 0)
+        _exit_in(_LAST_CALL, 0, "the client has gone")
 
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _exit_in(seconds: float, code: int) -> None:
+def _exit_in(seconds: float, code: int, reason: str) -> None:
     def exit_late() -> None:
         time.sleep(seconds)
-        _exit(code)
+        _exit(code, reason)
 
     threading.Thread(target=exit_late, daemon=True).start()
 
 
-def _exit(code: int) -> NoReturn:
+def _exit(code: int, reason: str) -> NoReturn:
     """Exit without waiting for the thread that reads stdin or for half a second of interpreter shutdown."""
+    log.info("end exit=%d reason=%s", code, reason)
     remove_all_reports()
     kill_starting_guests()
     os._exit(code)

@@ -6,7 +6,7 @@ import time
 
 import anyio
 
-from qk_mcp.errors import GuestFailed, RunLost, RunTimedOut
+from qk_mcp.errors import QkMcpError, RunLost, RunTimedOut
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import Plan
@@ -61,7 +61,7 @@ class TaskRunner:
             raise RunTimedOut(request.task, request.timeout, "It had not begun.", began=False)
         try:
             guest = self._warm_pool.take(plan)
-        except GuestFailed:
+        except QkMcpError:
             self._slots.release()
             raise
         start = asyncio.create_task(self._release_slot(guest))

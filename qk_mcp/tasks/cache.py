@@ -6,6 +6,7 @@ Before a cached catalogue is used, everything that loading and describing the pr
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ from qk_mcp.tasks.describe import Description, StartedDescription, describe, dis
 from qk_mcp.tasks.prefetch import Prefetch
 
 __all__ = ["DEADLINE", "REFRESH", "CatalogCache"]
+
+log = logging.getLogger(__name__)
 
 DEADLINE = 15.0
 """Seconds that describing a project may take."""
@@ -127,9 +130,15 @@ class CatalogCache:
         if prefetched is not None and prefetched.guest.plan != current:
             await discard_description(prefetched)
             prefetched = None
+        alias, loop = current.project.alias, asyncio.get_running_loop()
+        began, first = loop.time(), alias not in self._known
         if prefetched is None:
             description = await describe(current, self._timeout)
         else:
             description = await finish_description(prefetched, self._timeout)
-        self._known[current.project.alias] = description, asyncio.get_running_loop().time()
+        tasks = len(description.outcome.tasks) if isinstance(description.outcome, Catalog) else "failed"
+        reason = "prefetched" if prefetched else "first" if first else "changed or old"
+        line = "description project=%s tasks=%s seconds=%.3f reason=%s"
+        log.info(line, alias, tasks, loop.time() - began, reason)
+        self._known[alias] = description, loop.time()
         return description

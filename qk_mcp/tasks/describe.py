@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qk_mcp.errors import GuestFailed, ProjectBroken
+from qk_mcp.errors import ProjectBroken, QkMcpError, TemporaryDirectoryUnusable
 from qk_mcp.guest.file_trace import unchanged
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.launch import start_guest
@@ -60,14 +60,16 @@ class Description:
 
 
 def start_description(plan: Plan) -> StartedDescription:
-    """Start a guest and ask it to describe the plan's project. Raises `GuestFailed`."""
+    """Start a guest and ask it to describe the plan's project. Raises what starting a guest raises, and
+    TemporaryDirectoryUnusable.
+    """
     try:
         report = create_report()
     except OSError as error:
-        raise GuestFailed(plan.project.alias, str(plan.interpreter.python), error) from error
+        raise TemporaryDirectoryUnusable(plan.project.alias, error) from None
     try:
         guest = start_guest(plan)
-    except GuestFailed:
+    except QkMcpError:
         remove_report(report)
         raise
     guest.ask_now({"do": "describe", "tasks": str(plan.location.tasks), "result": str(report)})

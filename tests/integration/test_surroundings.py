@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import qk_mcp
 from tests.conftest import Serve
 from tests.support.client import Client
 from tests.support.environment import QK_MCP, scrubbed
@@ -275,3 +276,32 @@ def test_a_rejected_environment_of_the_project_is_noted(tmp_path: Path) -> None:
         assert "quickie is not installed there" in note
         assert f"tasks run with {sys.executable}" in note
         assert client.call("list_tasks").data[0]["note"] == note
+
+
+def test_a_temporary_directory_that_has_gone_is_named(serve: Serve, tmp_path: Path) -> None:
+    client = serve(SOURCE)
+    client.call("list_tasks")
+    temporary = next((tmp_path / "home").glob("tmp-*"))
+    shutil.rmtree(temporary)
+    (tmp_path / "project" / "_qk" / "__init__.py").write_text("# changed\n")
+    refusal = client.call("list_tasks", project="demo").refusal
+    assert "cannot make a file in the temporary directory" in refusal
+    assert str(temporary) in refusal
+    assert "TMPDIR" in refusal
+
+
+def test_a_server_whose_own_files_have_gone_says_so(serve: Serve, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(Path(qk_mcp.__file__).parent, copy / "qk_mcp")
+    start = (
+        f"import sys; sys.path.insert(0, {str(copy)!r}); sys.argv[0] = 'qk-mcp'\n"
+        # An editable install puts its own finder first.
+        "sys.meta_path[:] = [each for each in sys.meta_path if 'Redirecting' not in repr(each)]\n"
+        "from qk_mcp.__main__ import main; main()"
+    )
+    client = serve(SOURCE, command=(sys.executable, "-P", "-c", start, "serve", "--no-warm"))
+    assert works(client)
+    shutil.rmtree(copy)
+    refusal = client.run("hello").refusal
+    assert f"{copy}/qk_mcp/guest/__main__.py no longer exists" in refusal
+    assert "restart the server" in refusal

@@ -1,4 +1,4 @@
-"""Fixtures that more than one file needs."""
+"""Fixtures for several files."""
 
 import shutil
 import signal
@@ -45,7 +45,7 @@ class Demo(Protocol):
 
 @pytest.fixture
 def project(tmp_path: Path) -> Callable[..., Path]:
-    """Make projects below the test's own directory."""
+    """Make projects in the test's own directory."""
 
     def make(source: Any, name: str = "project", **more: Any) -> Path:
         return make_project(tmp_path / name, source, **more)
@@ -55,7 +55,7 @@ def project(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def serve(tmp_path: Path, project: Callable[..., Path], request: pytest.FixtureRequest) -> Iterator[Serve]:
-    """Start servers of the test's own, which are gone after it with all that they started."""
+    """Start servers for this test; after it, they and everything they started must have ended."""
     clients = request.node.stash.setdefault(_CLIENTS, [])
     with ExitStack() as stack:
 
@@ -69,7 +69,7 @@ def serve(tmp_path: Path, project: Callable[..., Path], request: pytest.FixtureR
 
 
 class _Standing:
-    """One server for many tests: a run imports the project afresh, so each test may bring a project of its own."""
+    """One server for many tests; each run imports the project afresh, so each test can write its own."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -78,7 +78,7 @@ class _Standing:
         self.client: Client | None = None
 
     def ready(self) -> Client:
-        """Return a server that works: another one when a test has spoilt the last."""
+        """Return a working server, a new one if a test has broken the last."""
         if self.client is not None and (self.client.fault or self.client.process.poll() is not None):
             self.client = None
         if self.client is None:
@@ -95,7 +95,7 @@ class _Standing:
 
 @pytest.fixture(scope="session")
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Standing]:
-    """The server that `demo` hands out."""
+    """The server of `demo`."""
     standing = _Standing(tmp_path_factory.mktemp("standing"))
     with standing.stack:
         yield standing
@@ -103,7 +103,7 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Standing]:
 
 @pytest.fixture
 def demo(standing: _Standing, request: pytest.FixtureRequest) -> Demo:
-    """A server that stands already, for tests that do not stop it; its project is empty at first."""
+    """A running server, shared by tests that do not stop it; its project is empty at first."""
     if standing.root.exists():
         for entry in standing.root.iterdir():
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

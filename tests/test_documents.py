@@ -52,7 +52,7 @@ def test_links_lead_to_files(document: Path) -> None:
 
 @each_document
 def test_named_files_exist(document: Path) -> None:
-    """Paths from the root, or from `qk_mcp/`; a part such as NAME, x or * stands for any."""
+    """Paths from the root, or from `qk_mcp/`; a path with NAME, x or * is a placeholder."""
     path = re.compile(r"(?<![\w/.~-])((?:qk_mcp|tests|docs|\.github|\.ci|completions|[a-z]+(?=/\w+\.py))/[\w./*-]*)")
     named = {found for text in code(document) for found in path.findall(text)}
     concrete = [name for name in named if not re.search(r"NAME|\*|\bx/|/x\b", name)]

@@ -1,7 +1,6 @@
-"""Turns what a guest reports of a failed load into one short text that says what to mend.
+"""Turns a guest's report of a failed load into a short message that says what to fix.
 
-The same text is the tool error, the `error` of a listing's entry, and what
-`inspect` shows.
+The tool error, the `error` of a listing's entry and `inspect` all show this message.
 """
 
 import os
@@ -32,9 +31,9 @@ _PACKAGES = {
     "sklearn": "scikit-learn",
     "yaml": "PyYAML",
 }
-"""Packages that are not called what they are imported as."""
+"""Packages by module, where the names differ."""
 _SHARED = ("azure", "google")
-"""Modules of which many packages have a part each; those that are called so are others."""
+"""Namespaces shared by many packages; the package of that name is a different one."""
 _MESSAGE = 1_000
 """Characters of an exception's message."""
 _OUTPUT = 2_000
@@ -42,7 +41,7 @@ _OUTPUT = 2_000
 
 
 def broken(plan: Plan, report: Mapping[str, Any], output: str = "") -> ProjectBroken:
-    """The tasks module could not be loaded: `report` is what `explain` returned there, `output` what it printed."""
+    """Return the failure of a module whose import raised; `report` describes the exception, `output` was printed."""
     lines = _frames(plan, report)
     for cause in report.get("causes", ()):
         lines.append(f"caused by {_headline(cause)}")
@@ -51,20 +50,20 @@ def broken(plan: Plan, report: Mapping[str, Any], output: str = "") -> ProjectBr
         lines.append(f"with {_headline(part)}")
         lines += _frames(plan, part)
     if "exit_code" in report and (printed := _printed(output)):
-        lines.append(printed.rstrip("\n"))  # where it says why, most likely
+        lines.append(printed.rstrip("\n"))  # which probably says why
     lines.append(_loaded_with(plan))
     return ProjectBroken(plan.project.alias, _headline(report), "\n".join(lines), _remedy(plan, report))
 
 
 def too_slow(plan: Plan, seconds: float, output: str, *, started: bool) -> ProjectBroken:
-    """The tasks module was not loaded in time; `started` tells whether Python was so far that it could be."""
+    """Return the failure of a module that took too long; without `started`, its Python did not even start."""
     if not started:
         python = plan.interpreter.python
         return ProjectBroken(
             plan.project.alias,
             f"its Python was not ready within {seconds:g} s",
             _printed(output) + _loaded_with(plan),
-            f"see what it does as it starts (a .pth file, a sitecustomize): {quote(str(python))} -c pass",
+            f"see what delays its start, such as a .pth file or sitecustomize: {quote(str(python))} -c pass",
         )
     return ProjectBroken(
         plan.project.alias,
@@ -75,7 +74,7 @@ def too_slow(plan: Plan, seconds: float, output: str, *, started: bool) -> Proje
 
 
 def died(plan: Plan, exit_code: int | None, output: str) -> ProjectBroken:
-    """The interpreter ended while it loaded the tasks module."""
+    """Return the failure of an interpreter that ended while it loaded the module."""
     return ProjectBroken(
         plan.project.alias,
         f"its interpreter {how_it_ended(exit_code)} while the tasks were loaded",
@@ -85,7 +84,7 @@ def died(plan: Plan, exit_code: int | None, output: str) -> ProjectBroken:
 
 
 def how_it_ended(exit_code: int | None) -> str:
-    """Return what became of an interpreter, as a sentence goes on after its name."""
+    """Return how an interpreter ended, as the predicate of a sentence."""
     if exit_code is None:
         return "was killed"
     if exit_code >= 0:
@@ -140,12 +139,12 @@ def _remedy_for_missing(plan: Plan, missing: str) -> str:
             command = install_command(python, plan.variables, str(root)).replace(" install ", " install -e ", 1)
             return f"install the project itself into that environment: {command}"
         if plan.location.tasks.is_dir() and _is_module(root / missing):
-            return f"move {missing} into {plan.location.tasks}: only what lies there can be imported by its tasks"
+            return f"move {missing} into {plan.location.tasks}: tasks can import only what is there"
     if missing in _SHARED:
-        return f"many packages have a part of {missing!r}: install the right one by {quote(str(python))} -m pip"
+        return f"many packages provide parts of {missing!r}; install the right one with {quote(str(python))} -m pip"
     if plan.interpreter.lacking:
         command = install_command(plan.interpreter.lacking, plan.variables)
-        return f"if {missing} is in an environment that was passed over, give quickie to that: {command}"
+        return f"if {missing} is in an environment that was passed over, install quickie there: {command}"
     package = _PACKAGES.get(missing, one_line(missing, 100))
     command = install_command(python, plan.variables, package)
     return f"install what is missing into that environment: {command}"
@@ -162,11 +161,11 @@ def _remedy(plan: Plan, report: Mapping[str, Any]) -> str:
     if missing is not None:
         return _remedy_for_missing(plan, missing)
     if kind in ("SyntaxError", "IndentationError", "TabError"):
-        return "mend the line shown, then list the tasks again"
+        return "fix the line shown, then list the tasks again"
     if kind == "NotAPackage":
-        return f"make it one: touch {quote(str(plan.location.tasks / '__init__.py'))}"
+        return f"make it a package: touch {quote(str(plan.location.tasks / '__init__.py'))}"
     if "exit_code" in report:
         return "move that call into a task: importing the module must not end the program"
     if kind in ("OldQuickie", "OldPython"):
         return f"install a newer one: {install_command(plan.interpreter.python, plan.variables)}"
-    return "mend the project's code at the place shown, then list the tasks again"
+    return "fix the project's code at the place shown, then list the tasks again"

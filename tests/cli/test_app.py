@@ -53,7 +53,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("line", "said"), WRONG.items(), ids=WRONG)
-def test_wrong_usage_is_told_in_one_voice(qk_mcp: CommandLine, line: str, said: tuple[str, ...]) -> None:
+def test_wrong_usage_gets_a_message_of_one_form(qk_mcp: CommandLine, line: str, said: tuple[str, ...]) -> None:
     what, *why, hint = said
     lines = [f"error: {what}", *(f"  {line}" for line in why), f"hint: {hint}"]
     assert qk_mcp(*line.split()) == Outcome(2, "", "\n".join(lines) + "\n")

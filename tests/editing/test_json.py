@@ -24,7 +24,7 @@ _objects = st.dictionaries(_texts, _values, max_size=4)
 
 @st.composite
 def _documents(draw: st.DrawFn) -> str:
-    """JSON as people and programs write it: on one line, indented by whatever, with any line end."""
+    """JSON as people and programs write it: on one line, with any indentation and any line end."""
     data: dict[str, Any] = draw(_objects)
     if draw(st.booleans()):
         data["servers"] = draw(st.dictionaries(st.sampled_from("abcq"), _objects, max_size=3))
@@ -107,7 +107,7 @@ def _comments(text: str) -> list[str]:
     return [line for line in re.findall(r'"[^"]*"|(//[^\r\n]*|/\*.*?\*/)', text, re.DOTALL) if line]
 
 
-def test_a_comment_stays_beside_its_member() -> None:
+def test_a_comment_stays_with_its_member() -> None:
     text = '{\n  "servers": {\n    "a": 1 // one\n  }\n}'
     assert set_key(text, ("servers", "q"), 2) == text.replace("1 // one\n", '1, // one\n    "q": 2\n')
 

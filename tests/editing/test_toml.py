@@ -69,7 +69,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("old", "new"), CHANGES.values(), ids=CHANGES)
-def test_a_path_is_replaced_where_it_stands(old: str, new: str) -> None:
+def test_a_path_is_replaced_in_place(old: str, new: str) -> None:
     assert set_path(old, "projects", "a", "/new") == new
 
 
@@ -119,7 +119,7 @@ def test_lines_of_keys_are_known() -> None:
     }
 
 
-# Generated documents: whatever the form, the data is as expected and every other line is kept as it was.
+# Generated documents: in every form, the data is as expected and every other line is kept.
 
 _KEYS = st.sampled_from(["a", "b", "app", "my app", "x.y", "é", "a#b", 'q"', "l'", "=", "[x]", "projects", "path"])
 _STRINGS = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=8)

@@ -66,8 +66,8 @@ def test_the_listing_equals_that_of_qk(name: str, newest: Path, make: Callable[.
         check=True,
     )
     ours = listed(project, newest)
-    for told in json.loads(done.stdout):
-        assert ours.pop(told["name"]) == told
+    for theirs in json.loads(done.stdout):
+        assert ours.pop(theirs["name"]) == theirs
     assert not ours
 
 

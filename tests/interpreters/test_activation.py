@@ -204,7 +204,7 @@ def test_where_python_speaks_utf8_by_itself_nothing_is_set(venv: Interpreter, en
     assert "PYTHONIOENCODING" not in _variables(venv, environ)
 
 
-def test_where_it_must_be_told_bytes_that_are_not_text_pass_through(venv: Interpreter) -> None:
+def test_bytes_that_are_not_text_pass_through_with_a_set_encoding(venv: Interpreter) -> None:
     variables = _variables(venv, {"LC_ALL": "C", "PYTHONUTF8": "0"})
     script = "import sys; print(sys.stdin.read())"
     assert _output(variables, venv.python, "-c", script, stdin=b"\xe9\xff") == b"\xe9\xff\n"
@@ -219,8 +219,8 @@ def test_a_project_may_choose_its_encoding(venv: Interpreter) -> None:
 def test_how_a_task_opens_files_is_left_to_its_locale(venv: Interpreter) -> None:
     script = "import locale; print(locale.getencoding(), locale.getpreferredencoding(False))"
     environ = {"LC_ALL": "C", "PYTHONUTF8": "0"}
-    told = _output(_variables(venv, environ), venv.python, "-c", script)
-    assert told == _output(environ, venv.python, "-c", script)
+    output = _output(_variables(venv, environ), venv.python, "-c", script)
+    assert output == _output(environ, venv.python, "-c", script)
 
 
 def test_what_a_python_child_prints_is_there_at_once(venv: Interpreter) -> None:

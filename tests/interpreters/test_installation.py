@@ -154,7 +154,7 @@ def _user_site(directory: Path) -> None:
         _user_site,
     ],
 )
-def test_the_files_tell_what_python_says(directory: Path, make: Callable[[Path], None]) -> None:
+def test_the_files_show_what_python_reports(directory: Path, make: Callable[[Path], None]) -> None:
     make(directory)
     assert _examine(directory).python == directory / "bin" / "python"
 

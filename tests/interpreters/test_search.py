@@ -83,7 +83,7 @@ def search(tmp_path: Path, bare: str) -> Search:
 # The order
 
 
-def test_what_was_passed_over_is_told_with_what_would_mend_it(search: Search) -> None:
+def test_rejected_places_are_listed_with_the_fix(search: Search) -> None:
     lacking = make_venv(search.root / ".venv")
     search.own = str(make_venv(search.root.parent / "own", quickie="1.0.0"))
     search.environ["UV_PROJECT_ENVIRONMENT"] = "gone"
@@ -133,9 +133,9 @@ def test_the_first_place_that_has_quickie_wins(search: Search, tmp_path: Path) -
         found = search()
         assert (found.reason, found.prefix, found.python) == (reason, prefix, prefix / "bin" / "python")
         remove_quickie(site_of(prefix))  # and nothing may be remembered
-    told = search.refusal().why
+    why = search.refusal().why
     for reason, _ in order:
-        assert f"{reason} (" in told
+        assert f"{reason} (" in why
 
 
 def test_tasks_in_one_file_have_no_environment_in_them(search: Search) -> None:
@@ -171,10 +171,10 @@ def test_an_old_quickie_is_found_and_refused(search: Search, tmp_path: Path) -> 
     search.own = str(make_venv(tmp_path / "own", quickie="1.0.0"))
     with pytest.raises(QuickieTooOld) as caught:
         search()
-    told = str(caught.value)
-    assert "0.5.1" in told
-    assert "0.6" in told
-    assert f"{python}, the .venv in the project's root" in told
+    message = str(caught.value)
+    assert "0.5.1" in message
+    assert "0.6" in message
+    assert f"{python}, the .venv in the project's root" in message
     assert "'quickie-runner>=0.6'" in caught.value.hint
     for version in ("0.6.0", "0.10.1", "2.0.0rc1"):
         remove_quickie(site_of(search.root / ".venv"))
@@ -214,11 +214,11 @@ def test_what_the_config_names_is_the_only_candidate(search: Search, tmp_path: P
         ("\ud800", "is not a path"),
     ):
         search.python = said
-        told = search.refusal()
-        assert len(told.why.splitlines()) == 1
-        assert told.why.startswith("`python` in the config")
-        assert why in told.why
-        assert told.hint
+        refusal = search.refusal()
+        assert len(refusal.why.splitlines()) == 1
+        assert refusal.why.startswith("`python` in the config")
+        assert why in refusal.why
+        assert refusal.hint
     search.python = str(lacking)
     assert search.refusal().hint.startswith(f"{lacking} ")
 
@@ -254,7 +254,7 @@ def test_a_script_leads_to_the_python_it_starts_with(search: Search, tmp_path: P
         assert found.reason == f"QK_EXECUTABLE, {script}"
 
 
-def test_a_script_leads_to_the_python_beside_it(search: Search, tmp_path: Path) -> None:
+def test_a_script_leads_to_the_python_in_its_directory(search: Search, tmp_path: Path) -> None:
     """An environment that was moved still says where it was; uv's relocatable scripts name no path at all."""
     python = make_venv(tmp_path / "env", quickie="1.0.0")
     for lines in (
@@ -325,9 +325,9 @@ def test_variables_that_lead_nowhere_are_named(search: Search, tmp_path: Path) -
     assert absent.startswith("not there: ")
     assert all(name in absent for name in names)
     search.environ |= {name: str(tmp_path / "gone" / name) for name in names}
-    told = search.refusal().why
+    why = search.refusal().why
     for name in names:
-        assert any(name in line and line.endswith("it does not exist") for line in told.splitlines()), name
+        assert any(name in line and line.endswith("it does not exist") for line in why.splitlines()), name
 
 
 def test_an_environment_is_named_once(search: Search) -> None:

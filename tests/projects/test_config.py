@@ -96,7 +96,7 @@ def test_unknown_keys_are_warned_of_with_what_was_meant(tmp_path: Path) -> None:
     assert [project.alias for project in config.projects] == ["app", "web"]
 
 
-def test_every_fault_is_told_with_its_line(tmp_path: Path) -> None:
+def test_every_fault_is_reported_with_its_line(tmp_path: Path) -> None:
     variable = "must be a text, or false to remove the variable, not"
     text = """
 [projects]
@@ -148,8 +148,8 @@ NUL = "\\u0000"
     ],
 )
 def test_what_is_not_a_toml_config_is_refused_with_the_place(tmp_path: Path, text: str | bytes, fault: str) -> None:
-    [told] = _faults(tmp_path, text)
-    assert fault in told
+    [message] = _faults(tmp_path, text)
+    assert fault in message
 
 
 @pytest.mark.parametrize(
@@ -165,11 +165,11 @@ def test_what_is_not_a_toml_config_is_refused_with_the_place(tmp_path: Path, tex
     ],
 )
 def test_what_is_not_a_json_config_is_refused_with_the_place(tmp_path: Path, text: str, fault: str) -> None:
-    [told] = _faults(tmp_path, text, "config.json")
-    assert fault in told
+    [message] = _faults(tmp_path, text, "config.json")
+    assert fault in message
 
 
-def test_what_cannot_be_read_is_told_with_the_reason(tmp_path: Path) -> None:
+def test_an_unreadable_config_is_reported_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     for path, why in {
         tmp_path / "none": "There is no such file.",

@@ -199,7 +199,7 @@ def test_tasks_behind_a_link_belong_to_where_the_link_is(tmp_path: Path, root: P
     assert _locate(tmp_path / "link" / name) == (tmp_path / "link" / name, tmp_path / "link")
 
 
-def test_a_path_that_is_not_there_is_told_with_what_was_meant(root: Path) -> None:
+def test_a_missing_path_gets_suggestions(root: Path) -> None:
     make_project(root / "website", "")
     with pytest.raises(PathMissing) as caught:
         locate(Project(alias="app", path=root / "webside", origin="/my/config.toml"))
@@ -210,7 +210,7 @@ def test_a_path_that_is_not_there_is_told_with_what_was_meant(root: Path) -> Non
         locate(Project(alias="app", path=expand("$NONE/x", root, {})))
 
 
-def test_a_path_without_tasks_is_told_with_directories_that_have_some(root: Path) -> None:
+def test_a_path_without_tasks_gets_directories_that_have_some(root: Path) -> None:
     make_project(root, "")
     make_project(root / "src" / "one", "")
     with pytest.raises(TasksNotFound) as caught:

@@ -131,7 +131,7 @@ def test_the_one_here_gets_a_name_that_fits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("here", [True, False])
-def test_without_any_project_there_is_a_warning_that_tells_how_to_add_one(tmp_path: Path, here: bool) -> None:
+def test_without_any_project_a_warning_says_how_to_add_one(tmp_path: Path, here: bool) -> None:
     registry = _build(cwd=tmp_path if here else None)
     assert registry.projects == ()
     assert "qk-mcp projects add NAME:PATH" in registry.warnings[0]
@@ -201,7 +201,7 @@ def test_a_path_that_does_not_exist_is_in_no_project(registry: Registry, tmp_pat
         registry.find(f"{tmp_path}/outer/removed/worktree")
 
 
-def test_an_unknown_name_is_told_with_the_names_and_the_nearest(registry: Registry) -> None:
+def test_an_unknown_name_gets_the_names_and_the_nearest(registry: Registry) -> None:
     with pytest.raises(UnknownProject) as caught:
         registry.find("Iner")
     assert str(caught.value) == "no project is named 'Iner'\nProjects: outer, inner, gone.\nhint: did you mean 'inner'?"

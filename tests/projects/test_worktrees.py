@@ -34,7 +34,7 @@ def test_checkouts_are_found_from_inside_out(main: Path) -> None:
     assert [each.top for each in enclosing_checkouts(inner / "down" / "file")] == [inner, main]
 
 
-def test_a_submodule_is_told_from_a_nested_repository(main: Path) -> None:
+def test_a_submodule_is_distinguished_from_a_nested_repository(main: Path) -> None:
     commit_all(make_project(main.parent / "lib", {"file": ""}))
     git(main, "submodule", "--quiet", "add", str(main.parent / "lib"), "lib")
     submodule = checkout_at(main / "lib")

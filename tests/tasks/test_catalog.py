@@ -1,4 +1,4 @@
-"""A guest's report becomes a catalogue, cleaned and bounded, whatever the report contains."""
+"""A guest's report becomes a catalogue, cleaned and bounded."""
 
 from pathlib import Path
 from typing import Any

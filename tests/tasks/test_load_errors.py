@@ -15,7 +15,7 @@ from tests.tasks.conftest import Describe
         ({"_qk.py": "import not_there.part\n"}, "-m pip install not_there"),
         ({"_qk.py": "import yaml\n"} if find_spec("yaml") is None else {"_qk.py": "import cv2\n"}, "-m pip install "),
         ({"_qk/__init__.py": "import beside\n", "beside.py": ""}, "move beside into "),
-        ({"_qk/__init__.py": "from .absent import x\n"}, "mend the project's code at the place shown"),
+        ({"_qk/__init__.py": "from .absent import x\n"}, "fix the project's code at the place shown"),
         ({"_qk/other.py": ""}, "_qk/__init__.py"),
         ({"_qk.py": "def broken(:\n    pass\n"}, "_qk.py:1: def broken(:"),
         ({"_qk.py": "import sys\nsys.exit(3)\n"}, "sys.exit(3)"),

@@ -32,7 +32,7 @@ def app(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own_command(tmp_path: Path) -> Callable[..., tuple[dict[str, str], Callable[[], list[list[str]]]]]:
-    """Put a script on PATH that stands for a client's own command and notes what it was called with."""
+    """Put a script on PATH that replaces a client's own command and records its arguments."""
 
     def make(program: str, body: str = "") -> tuple[dict[str, str], Callable[[], list[list[str]]]]:
         directory, log = tmp_path / "bin", tmp_path / "calls"
@@ -135,7 +135,7 @@ def test_the_link_for_cursor_carries_the_same_entry(qk_mcp: CommandLine) -> None
     assert json.loads(base64.b64decode(query["config"][0])) == json.loads(done.stdout)["mcpServers"]["tasks"]
 
 
-def test_what_is_in_already_is_told(qk_mcp: CommandLine, app: Path) -> None:
+def test_an_existing_entry_is_reported(qk_mcp: CommandLine, app: Path) -> None:
     qk_mcp("install", "cursor", "--write")
     assert "The server is there already." in qk_mcp("install", "cursor").stderr
     other = qk_mcp("install", "cursor", "--project", f"app:{app}")
@@ -147,7 +147,7 @@ def test_what_is_in_already_is_told(qk_mcp: CommandLine, app: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "told"),
+    ("args", "code", "texts"),
     [
         ([], 2, ["which client?", "claude-code, claude-desktop, cursor", "hint: name one"]),
         (["cusror"], 2, ["no client is known as 'cusror'", "hint: did you mean cursor?"]),
@@ -158,13 +158,13 @@ def test_what_is_in_already_is_told(qk_mcp: CommandLine, app: Path) -> None:
         (["cursor", "--config", "nowhere.toml"], 1, ["cannot read the config", "/nowhere.toml"]),
     ],
 )
-def test_mistakes_get_a_message(qk_mcp: CommandLine, args: list[str], code: int, told: list[str]) -> None:
+def test_mistakes_get_a_message(qk_mcp: CommandLine, args: list[str], code: int, texts: list[str]) -> None:
     for more in ([], ["--write"]):
         done = qk_mcp("install", *args, *more)
         assert done.code == code
         assert done.stdout == ""
         assert done.stderr.startswith("error: ")
-        assert all(text in done.stderr for text in told), done.stderr
+        assert all(text in done.stderr for text in texts), done.stderr
         assert not (qk_mcp.home / ".cursor").exists()
 
 
@@ -417,11 +417,11 @@ def test_uninstall_takes_only_what_is_ours(qk_mcp: CommandLine) -> None:
         '"tasks": {"command": "/gone/python", "args": ["-m", "qk_mcp", "serve"]}, "old": {"command": "qk-mcp"}}}'
     )
     before = file.read_bytes()
-    for name, told in (("gh", "present: npx gh\n"), ("web", "present: https://example.com\n")):
+    for name, text in (("gh", "present: npx gh\n"), ("web", "present: https://example.com\n")):
         done = qk_mcp("uninstall", "cursor", "--name", name)
         assert done.code == 1
         assert f"the server {name!r} of Cursor is not qk-mcp" in done.stderr
-        assert told in done.stderr
+        assert text in done.stderr
     done = qk_mcp("uninstall", "cursor")
     assert done.code == 1
     assert "hint: did you mean --name tasks or old?" in done.stderr
@@ -520,17 +520,17 @@ def test_what_can_only_add_is_taken_out_by_an_edit(qk_mcp: CommandLine, own_comm
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "texts"),
     [
         ("echo 'not logged in' >&2; exit 3", ["failed with exit code 3: codex mcp add", "  not logged in\n"]),
         ("kill -9 $$", ["failed with exit code -9"]),
     ],
 )
-def test_when_the_clients_own_command_fails(qk_mcp: CommandLine, own_command: Any, body: str, told: list[str]) -> None:
+def test_when_the_clients_own_command_fails(qk_mcp: CommandLine, own_command: Any, body: str, texts: list[str]) -> None:
     path, _ = own_command("codex", body)
     done = qk_mcp("install", "codex", "--write", env=path)
     assert done.code == 1
-    assert all(text in done.stderr for text in told), done.stderr
+    assert all(text in done.stderr for text in texts), done.stderr
     assert "hint: qk-mcp install codex shows what to write" in done.stderr
 
 

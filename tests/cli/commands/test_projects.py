@@ -134,7 +134,7 @@ def test_projects_are_removed_all_or_none(qk_mcp: CommandLine) -> None:
 # list
 
 
-def test_a_list_tells_where_each_project_is_and_what_is_wrong(qk_mcp: CommandLine, app: Path) -> None:
+def test_a_list_shows_where_each_project_is_and_what_is_wrong(qk_mcp: CommandLine, app: Path) -> None:
     qk_mcp.write_config(
         '[projects]\napp = "~/code/app"\ngone = "~/code/gone"\nlost = { path = "~/code/app", pyton = "" }\n'
     )
@@ -192,7 +192,7 @@ def test_a_config_that_cannot_be_looked_at_is_not_none(qk_mcp: CommandLine) -> N
     assert "cannot read the config" in qk_mcp("doctor").stdout
 
 
-def test_a_broken_config_is_told_with_its_faults(qk_mcp: CommandLine) -> None:
+def test_a_broken_config_is_reported_with_its_faults(qk_mcp: CommandLine) -> None:
     qk_mcp.write_config("[projects]\na = 1\nb = {}\n")
     outcome = qk_mcp("projects", "list")
     assert outcome == Outcome(

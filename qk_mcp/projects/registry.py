@@ -22,6 +22,9 @@ __all__ = ["CONFIG_VARIABLE", "HERE", "Registry", "build_registry", "config_path
 CONFIG_VARIABLE = "QK_MCP_CONFIG"
 """Names the config to use instead of the user's own; `--config` wins over it."""
 
+_CLIENT_DIRECTORY = "CLAUDE_PROJECT_DIR"
+"""Set by Claude Code to its project, where the current directory of a server may be another one."""
+
 HERE = "the current directory"
 """The origin of a project that was not declared but lies where the program was started."""
 
@@ -53,6 +56,10 @@ class Registry:
             if project := project_in_worktree(self.projects, name):
                 return project
             raise UnknownProject(name, known, nearest(name, known))
+        if name.startswith("file://"):
+            from urllib.parse import unquote, urlsplit
+
+            name = unquote(urlsplit(name).path)
         path = None if "\0" in name else expand(name, current_directory(), os.environ)
         if path and (project := project_at(self.projects, path)):
             return project
@@ -96,6 +103,8 @@ def _implicit(environ: Mapping[str, str], cwd: Path | None) -> Registry:
     projects = {project.alias: project for project in own.projects} if own else {}
     warnings = list(own.warnings) if own else []
     here = _here(tuple(projects.values()), cwd) if cwd else None
+    if here is None and (directory := environ.get(_CLIENT_DIRECTORY)):
+        here = _here(tuple(projects.values()), Path(directory))
     if here and here not in projects.values():
         if hidden := projects.get(here.alias):
             warnings.append(

@@ -12,18 +12,39 @@ from typing import Any
 
 from qk_mcp.errors import InvalidInput
 from qk_mcp.tasks.listing import Detail
-from qk_mcp.text import nearest
+from qk_mcp.text import nearest, shorten
 
 __all__ = ["check_names", "parse_detail", "parse_seconds", "parse_text", "parse_words"]
 
+_NAMED = 10
+"""Ignored parameters that a note names."""
 
-def check_names(arguments: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise `InvalidInput` for a parameter that the tool does not have."""
-    for name in arguments:
-        if name not in known:
-            near = nearest(name, known)
-            raise InvalidInput(name, f"there is no such parameter; did you mean {near[0]!r}?" if near else
-                               "there is no such parameter; the tool takes " + ", ".join(known))  # fmt: skip
+
+_SYNONYMS = {
+    "project": ("cwd", "dir", "directory", "path", "root", "workdir", "workspace"),
+    "filter": ("pattern", "query", "search"),
+    "args": ("argv", "options", "parameters", "params"),
+    "stdin": ("input",),
+}
+"""Names that models use for our parameters. Ignoring them would run something else than was meant."""
+
+
+def check_names(arguments: Mapping[str, Any], known: Collection[str]) -> str:
+    """Return a note on the parameters that the tool does not have and ignores: some clients add their own.
+
+    Raises `InvalidInput` for one that resembles a parameter of the tool.
+    """
+    unknown = [name for name in arguments if name not in known]
+    for name in unknown:
+        if meant := _meant(name, known):
+            raise InvalidInput(name, f"there is no such parameter; did you mean {meant!r}?")
+    names = ", ".join(repr(shorten(name, 60)) for name in unknown[:_NAMED])
+    return f"ignored parameters that this tool does not have: {names}" if unknown else ""
+
+
+def _meant(name: str, known: Collection[str]) -> str | None:
+    synonyms = (ours for ours, others in _SYNONYMS.items() if ours in known and name.casefold() in others)
+    return next(synonyms, None) or next(iter(nearest(name, known)), None)
 
 
 def parse_text(arguments: Mapping[str, Any], name: str) -> str | None:
@@ -73,30 +94,47 @@ def parse_words(arguments: Mapping[str, Any], name: str) -> list[str]:
     if isinstance(value, str):
         value = _split(name, value)
     if not isinstance(value, list):
-        raise InvalidInput(name, f"it must be a list of strings, one a command-line word, not {_kind(value)}")
+        raise InvalidInput(name, f"it must be a list of strings, not {_kind(value)}; {_right_form(value)}")
     return [_word(name, position, item) for position, item in enumerate(value)]
 
 
 def _split(name: str, value: str) -> list[Any]:
-    if value.lstrip().startswith("["):
-        try:
-            items = json.loads(value)
-        except ValueError:
-            pass  # a word can begin with a bracket
-        else:
-            if isinstance(items, list):
-                return items
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        pass  # a word may begin with a bracket
+    else:
+        if isinstance(parsed, list):
+            return parsed
+        if parsed is None:
+            return []
+        if not isinstance(parsed, str):
+            raise InvalidInput(name, f"it must be a list of strings, not {_kind(parsed)}; {_right_form(parsed)}")
     try:
         return shlex.split(value)
     except ValueError as error:
-        raise InvalidInput(name, f"the string cannot be split into words ({error}); pass a list of strings") from None
+        raise InvalidInput(name, f"the string cannot be split into words ({error}); {_right_form(None)}") from None
+
+
+def _right_form(value: Any) -> str:
+    """Return how to write `value` as a list of words: `pass ["--n", "3"]`."""
+    words = ["--count", "3", "name"]
+    if isinstance(value, dict) and value:
+        words = [word for key, item in value.items() for word in (f"--{key}".replace("_", "-"), _as_word(item))]
+    elif value is not None:
+        words = [_as_word(value)]
+    return f"pass a list with one string per command-line word, such as {shorten(json.dumps(words), 200)}"
+
+
+def _as_word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _word(name: str, position: int, item: Any) -> str:
     if isinstance(item, int | float) and not isinstance(item, bool):
         return json.dumps(item)
     if not isinstance(item, str):
-        raise InvalidInput(name, f"item {position} must be a string, not {_kind(item)}")
+        raise InvalidInput(name, f"item {position} must be a string, not {_kind(item)}; {_right_form(None)}")
     if "\0" in item:
         raise InvalidInput(name, f"item {position} contains a NUL character, which no command line can carry")
     return item

@@ -28,13 +28,15 @@ class Listings:
         self._limit = limit
         self._answers: dict[tuple[str | None, ...], tuple[list[_Outcome], ToolResult]] = {}
 
-    async def list_project(self, project: Project, pattern: str | None, detail: Detail) -> ToolResult:
+    async def list_project(self, project: Project, pattern: str | None, detail: Detail, note: str) -> ToolResult:
         """Return one project's entry. Raises `QkMcpError` if the project cannot be described."""
-        return self._answer([project], [await self._catalogs.get(project)], pattern, detail)
+        return self._answer([project], [await self._catalogs.get(project)], pattern, detail, note)
 
-    async def list_projects(self, projects: Sequence[Project], pattern: str | None, detail: Detail) -> ToolResult:
+    async def list_projects(
+        self, projects: Sequence[Project], pattern: str | None, detail: Detail, note: str
+    ) -> ToolResult:
         """Return an entry per project; if one cannot be described, its entry has an `error`."""
-        return self._answer(projects, await self._describe(projects), pattern, detail)
+        return self._answer(projects, await self._describe(projects), pattern, detail, note)
 
     async def _describe(self, projects: Sequence[Project]) -> list[_Outcome]:
         outcomes: dict[str, _Outcome] = {}
@@ -51,15 +53,15 @@ class Listings:
         return [outcomes[project.alias] for project in projects]
 
     def _answer(
-        self, projects: Sequence[Project], outcomes: list[_Outcome], pattern: str | None, detail: Detail
+        self, projects: Sequence[Project], outcomes: list[_Outcome], pattern: str | None, detail: Detail, note: str
     ) -> ToolResult:
-        key = (detail, pattern, *(project.alias for project in projects))
+        key = (detail, pattern, note, *(project.alias for project in projects))
         previous = self._answers.pop(key, None)
         if previous is not None and all(map(_same, previous[0], outcomes)):
             answer = previous[1]
         else:
             listed = list(zip(projects, outcomes, strict=True))
-            entries = make_entries(listed, pattern=pattern, detail=detail, limit=self._limit)
+            entries = make_entries(listed, pattern=pattern, detail=detail, limit=self._limit, note=note)
             answer = tool_answer({"result": entries}, listing_text(entries))
         if len(self._answers) >= _KEPT:
             del self._answers[next(iter(self._answers))]

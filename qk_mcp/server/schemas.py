@@ -134,7 +134,7 @@ LIST_OUTPUT: dict[str, Any] = {
                     "error": {"type": "string", "description": "Why the project could not be loaded, and what to do"},
                     "note": {
                         "type": "string",
-                        "description": "What was left out and how to see it; what is unusual about its Python",
+                        "description": "What was left out and how to see it; what is unusual",
                     },
                 },
                 "required": ["project", "project_root", "tasks"],

@@ -1,5 +1,6 @@
 """The MCP server: its tools, on FastMCP."""
 
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from fastmcp.tools import Tool, ToolResult
 from mcp_types import LoggingLevel, ToolAnnotations
 
 from qk_mcp import __version__
-from qk_mcp.errors import InvalidInput, QkMcpError, RunLost, RunTimedOut
+from qk_mcp.errors import InvalidInput, ProjectNeeded, QkMcpError, RunLost, RunTimedOut
 from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import resolve
 from qk_mcp.projects.project import Project
@@ -30,7 +31,6 @@ from qk_mcp.server.client_log import ClientLog
 from qk_mcp.server.listings import Listings
 from qk_mcp.server.task_runner import TaskRunner
 from qk_mcp.tasks.cache import CatalogCache
-from qk_mcp.tasks.listing import ANSWER_LIMIT
 from qk_mcp.tasks.prefetch import Prefetch
 from qk_mcp.text import encodable, one_line
 
@@ -60,7 +60,7 @@ class Settings:
     outputs: Path
     """The directory for complete outputs."""
     max_output: int
-    """Bytes of JSON in an answer of `run_task`."""
+    """Bytes of JSON in an answer."""
     describe_timeout: float
     """Seconds that describing a project may take."""
     warm_guests: int
@@ -74,7 +74,7 @@ class TaskServer:
         self._registry = registry
         self._settings = settings
         self._catalogs = CatalogCache(settings.environ, timeout=settings.describe_timeout, prefetch=prefetch)
-        self._listings = Listings(self._catalogs, ANSWER_LIMIT)
+        self._listings = Listings(self._catalogs, settings.max_output)
         self._runner = TaskRunner(WarmPool(size=settings.warm_guests))
         self._calls: dict[anyio.CancelScope, anyio.Event] = {}
 
@@ -115,16 +115,18 @@ class TaskServer:
 
     async def list_tasks(self, arguments: Mapping[str, Any]) -> ToolResult:
         """List the tasks of one project, or of all."""
-        check_names(arguments, schemas.LIST_INPUT["properties"])
+        note = check_names(arguments, schemas.LIST_INPUT["properties"])
         name, pattern = parse_text(arguments, "project"), parse_text(arguments, "filter")
         detail = parse_detail(arguments, "detail")
         if name is not None:
-            return await self._listings.list_project(self._registry.find(name), pattern, detail)
-        return await self._listings.list_projects(self._registry.projects, pattern, detail)
+            return await self._listings.list_project(self._registry.find(name), pattern, detail, note)
+        if not self._registry.projects:
+            raise ProjectNeeded([])
+        return await self._listings.list_projects(self._registry.projects, pattern, detail, note)
 
     async def run_task(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Run one task."""
-        check_names(arguments, schemas.RUN_INPUT["properties"])
+        note = check_names(arguments, schemas.RUN_INPUT["properties"])
         task = parse_text(arguments, "task_name")
         if task is None:
             raise InvalidInput("task_name", "it is required; list_tasks shows the names")
@@ -134,7 +136,7 @@ class TaskServer:
             stdin=parse_text(arguments, "stdin"),
             timeout=parse_seconds(arguments, "timeout", schemas.DEFAULT_TIMEOUT),
             bounds_call=True,
-            max_output=self._settings.max_output,
+            max_output=self._settings.max_output - len(json.dumps(note)),
             outputs=self._settings.outputs,
         )
         project = self._registry.find(parse_text(arguments, "project"))
@@ -151,7 +153,10 @@ class TaskServer:
         self._runner.prepare_next(current)
         if isinstance(outcome, QkMcpError):
             raise outcome
-        return tool_answer(outcome.answer() | ({"note": current.note} if current.note else {}))
+        answer = outcome.answer()
+        if note:
+            answer["note"] = "\n".join(filter(None, (note, answer.get("note"))))
+        return tool_answer(answer)
 
     async def prepare(self, projects: Sequence[Project]) -> None:
         """Describe projects before a client asks; the calls for a project report its failure."""

@@ -39,23 +39,30 @@ def make_entries(
     pattern: str | None = None,
     detail: Detail = "auto",
     limit: int = ANSWER_LIMIT,
+    note: str = "",
 ) -> list[dict[str, Any]]:
     """Return an entry per project, in at most `limit` bytes of JSON (`FULL_LIMIT` with `detail="full"`).
 
-    `pattern` keeps the tasks that `matches` accepts. If the form is shorter than asked for, a `note` says so.
+    `pattern` keeps the tasks that `matches` accepts. If the form is shorter than asked for, a `note` says so. The first
+    entry also has the caller's `note`.
     """
+
+    def entries_with(form: _Form, form_note: str = "") -> list[dict[str, Any]]:
+        return [
+            _entry(listed, pattern, form, form_note, note if position == 0 else "")
+            for position, listed in enumerate(projects)
+        ]
+
     if detail == "full":
         limit = max(limit, FULL_LIMIT)
     if detail != "short":
-        entries = [_entry(each, pattern, task_entry) for each in projects]
+        entries = entries_with(task_entry)
         if _size(entries) <= limit:
             return entries
-    note = "" if detail == "short" else _SHORT_NOTE
-    entries = [_entry(each, pattern, _short_task, note) for each in projects]
+    entries = entries_with(_short_task, "" if detail == "short" else _SHORT_NOTE)
     if _size(entries) <= limit:
         return entries
-    entries = [_entry(each, pattern, _named_task, _NAMES_NOTE) for each in projects]
-    return _cut(entries, limit)
+    return _cut(entries_with(_named_task, _NAMES_NOTE), limit)
 
 
 def task_entry(task: Task) -> dict[str, Any]:
@@ -98,21 +105,28 @@ _SHORT_NOTE = "short form, because the answer would be too long; `filter` with a
 _NAMES_NOTE = "names only, because the answer would be too long; `filter` shows fewer tasks with more detail"
 
 
-def _entry(
-    listed: Listed, pattern: str | None, form: Callable[[Task], dict[str, Any]], note: str = ""
-) -> dict[str, Any]:
+type _Form = Callable[[Task], dict[str, Any]]
+
+
+def _entry(listed: Listed, pattern: str | None, form: _Form, form_note: str, note: str) -> dict[str, Any]:
     project, outcome = listed
+    notes = [note] if note else []
     if isinstance(outcome, QkMcpError):
-        return {"project": project.alias, "project_root": _root(project), "error": str(outcome), "tasks": []}
+        broken = {"project": project.alias, "project_root": _root(project), "error": str(outcome)}
+        return broken | _note(notes) | {"tasks": []}
     tasks = [task for task in outcome.tasks if not pattern or matches(task, pattern)]
-    notes = [outcome.note] if outcome.note else []
-    notes += [note] if tasks and note else []
+    notes += [outcome.note] if outcome.note else []
+    notes += [form_note] if tasks and form_note else []
     if pattern and not tasks:
         notes.append(_no_match(pattern, outcome))
     if outcome.problems:
         notes.append("not listed because it failed to load: " + shorten("; ".join(outcome.problems), HELP_LENGTH))
     entry: dict[str, Any] = {"project": project.alias, "project_root": str(outcome.root)}
-    return entry | ({"note": "; ".join(notes)} if notes else {}) | {"tasks": [form(task) for task in tasks]}
+    return entry | _note(notes) | {"tasks": [form(task) for task in tasks]}
+
+
+def _note(notes: Sequence[str]) -> dict[str, Any]:
+    return {"note": "; ".join(notes)} if notes else {}
 
 
 def _root(project: Project) -> str | None:

@@ -167,6 +167,48 @@ def test_a_misspelt_parameter_is_refused_with_the_right_name(demo: Demo) -> None
     assert "'filter'" in client.call("list_tasks", filtre="x").refusal
 
 
+def test_parameters_that_clients_add_are_ignored_with_a_note(demo: Demo) -> None:
+    client = demo(SOURCE)
+    extra = {"toolCallId": "1", "sessionId": "2", "_sessionID": "3", "chatInput": "4"}
+    answer = client.call("run_task", task_name="hello", **extra).data
+    assert answer["exit_code"] == 0
+    assert "'toolCallId', 'sessionId', '_sessionID', 'chatInput'" in answer["note"]
+    [entry] = client.call("list_tasks", **extra).data
+    assert entry["tasks"]
+    assert "'toolCallId'" in entry["note"]
+    assert "did you mean 'project'" in client.call("run_task", task_name="hello", cwd="/").refusal
+
+
+def test_a_filter_without_matches_is_noted(demo: Demo) -> None:
+    [entry] = demo(SOURCE).call("list_tasks", filter="hallo").data
+    assert entry["tasks"] == []
+    assert "1 tasks" in entry["note"]
+    assert "'hello'" in entry["note"]
+
+
+def test_without_projects_the_answers_say_how_to_add_one(serve: Serve) -> None:
+    client = serve(None)
+    for answer in (client.call("list_tasks"), client.run("hello")):
+        assert "qk-mcp projects add NAME:PATH" in answer.refusal
+
+
+def test_a_file_url_is_a_path(serve: Serve, project: Callable[..., Path]) -> None:
+    client = serve({"one": project(SOURCE, "a b"), "two": project(SOURCE, "c")})
+    url = project(SOURCE, "a b").as_uri()
+    assert client.call("list_tasks", project=url).data[0]["project"] == "one"
+
+
+def test_the_clients_project_stands_in_for_the_current_directory(
+    serve: Serve, project: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = project(SOURCE)
+    client = serve(None, cwd=tmp_path, environ={"CLAUDE_PROJECT_DIR": str(root)})
+    assert client.run("hello").data["exit_code"] == 0
+    here = project(SOURCE.replace("hello", "here"), "here")
+    client = serve(None, cwd=here, environ={"CLAUDE_PROJECT_DIR": str(root)})
+    assert client.run("here").data["exit_code"] == 0
+
+
 def test_an_unknown_tool_is_refused(demo: Demo) -> None:
     answer = demo(SOURCE).call("run_tasks").frame
     assert "error" in answer or answer["result"]["isError"]

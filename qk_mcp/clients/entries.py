@@ -5,8 +5,8 @@ arguments) and, in a command, `{json}`, the entry with its name.
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from qk_mcp.clients.known import Client
@@ -55,8 +55,23 @@ def launch_of(client: Client, entry: object) -> list[str]:
 
 
 def starts_qk_mcp(launch: Sequence[str]) -> bool:
-    """Return whether a command starts qk-mcp, of any installation."""
-    return any(Path(word).name in ("qk-mcp", "qk_mcp") for word in launch[:6])
+    """Return whether a command has one of the forms in which `install` or the README writes it.
+
+    They are `PYTHON [-E] [-P] -m qk_mcp`, `qk-mcp` and `uvx [--from qk-mcp…] qk-mcp`, each followed by `serve`,
+    options or nothing. A foreign server that has the word among its arguments is none.
+    """
+    match [os.path.basename(word) for word in launch[:1]] + list(launch[1:]):
+        case ["qk-mcp", *rest] | ["uvx", "qk-mcp", *rest]:
+            pass
+        case ["uvx", "--from", source, "qk-mcp", *rest] if source.startswith("qk-mcp"):
+            pass
+        case [_, *words] if "-m" in words and set(words[: (split := words.index("-m"))]) <= {"-E", "-P"}:
+            module, rest = words[split + 1 : split + 2], words[split + 2 :]
+            if module != ["qk_mcp"]:
+                return False
+        case _:
+            return False
+    return not rest or rest[0] == "serve" or rest[0].startswith("-")
 
 
 def snippet(client: Client, name: str, launch: Sequence[str]) -> str:

@@ -3,8 +3,10 @@
 JSON and TOML are edited in place, YAML is only read.
 """
 
+import glob
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +79,31 @@ def put_server(client: Client, file: Path, name: str, launch: Sequence[str]) -> 
 
 
 def remove_server(client: Client, file: Path, name: str) -> Path | None:
-    """Remove the server `name`, which must exist, from a client's file; return the backup. Raises ClientFileKept."""
-    by_hand = f"remove {name!r} from its {client.table!r} by hand"
-    return _edit(client, file, lambda text: _drop(client, text, name), by_hand)
+    """Remove the server `name`, which must exist, from a client's file; return the backup. Raises ClientFileKept.
+
+    If nothing but the entry was added since a backup, the file gets exactly its old text.
+    """
+
+    def change(text: str) -> str:
+        entry = _entries(client, text)[name]
+        originals = (_before(client, backup, name, entry, text) for backup in _backups(file))
+        original = next((original for original in originals if original is not None), None)
+        return _drop(client, text, name) if original is None else original
+
+    return _edit(client, file, change, f"remove {name!r} from its {client.table!r} by hand")
+
+
+def _backups(file: Path) -> list[Path]:
+    return sorted(file.parent.glob(f"{glob.escape(file.name)}{_BACKUP}*"))
+
+
+def _before(client: Client, backup: Path, name: str, entry: Any, text: str) -> str | None:
+    """Return the text of a backup if adding `entry` to it gives exactly `text`: then nothing else has changed."""
+    with suppress(OSError, ValueError, RecursionError, CannotEdit):  # not a backup of this edit
+        original = read_regular(backup).decode("utf-8-sig")
+        if isinstance(entry, dict) and _put(client, original, name, entry) == text:
+            return original
+    return None
 
 
 def _put(client: Client, text: str, name: str, entry: Mapping[str, Any]) -> str:

@@ -36,7 +36,10 @@ class Client:
     name: str
     title: str
     files: Mapping[str, tuple[str, ...]]
-    """The user's own file by `sys.platform`, "" for every other; of several, the first that exists."""
+    """The user's own file by `sys.platform`, "" for every other.
+
+    Of several, it is the first that exists, or else the first whose directory exists.
+    """
     project_file: str = ""
     """The file of a single project, relative to its root; empty if there is none."""
     format: Literal["json", "toml", "yaml"] = "json"
@@ -49,11 +52,14 @@ class Client:
     then: str
     """What to do after the server was added."""
     aliases: tuple[str, ...] = ()
+    program: str = ""
+    """The client's command, if `own` does not name it: on PATH, it shows that the client is installed."""
 
 
 _PLAIN = {"command": "{program}", "args": "{args}"}
 _CONFIG = "{XDG_CONFIG_HOME:~/.config}"
 _ROAMING = "{APPDATA:~/AppData/Roaming}"
+_FLATPAK = "~/.var/app"
 _APPLICATIONS = "~/Library/Application Support"
 
 CLIENTS = (
@@ -95,12 +101,13 @@ CLIENTS = (
         entry=_PLAIN,
         readers="in every project",
         then="check that the server is switched on in Cursor's settings, under Tools & MCP",
+        program="cursor",
     ),
     Client(
         name="vscode",
         title="VS Code",
         files={
-            "": (f"{_CONFIG}/Code/User/mcp.json",),
+            "": (f"{_CONFIG}/Code/User/mcp.json", f"{_FLATPAK}/com.visualstudio.code/config/Code/User/mcp.json"),
             "darwin": (f"{_APPLICATIONS}/Code/User/mcp.json",),
             "win32": (f"{_ROAMING}/Code/User/mcp.json",),
         },
@@ -119,12 +126,13 @@ CLIENTS = (
         entry=_PLAIN,
         readers="in every project",
         then="press Refresh in the MCP settings of Cascade",
+        program="windsurf",
     ),
     Client(
         name="zed",
         title="Zed",
         files={
-            "": (f"{_CONFIG}/zed/settings.json",),
+            "": (f"{_CONFIG}/zed/settings.json", f"{_FLATPAK}/dev.zed.Zed/config/zed/settings.json"),
             "darwin": ("~/.config/zed/settings.json",),
             "win32": (f"{_ROAMING}/Zed/settings.json",),
         },
@@ -133,6 +141,7 @@ CLIENTS = (
         entry={"source": "custom", **_PLAIN},
         readers="in every project",
         then="look for a green dot beside the server in the settings of the Agent Panel",
+        program="zed",
     ),
     Client(
         name="codex",
@@ -141,7 +150,7 @@ CLIENTS = (
         project_file=".codex/config.toml",
         format="toml",
         table="mcp_servers",
-        entry={**_PLAIN, "startup_timeout_sec": 30},
+        entry={**_PLAIN, "startup_timeout_sec": 30, "tool_timeout_sec": 3600},
         own=OwnCommand(
             program="codex", add=("mcp", "add", "{name}", "--", "{launch}"), remove=("mcp", "remove", "{name}")
         ),
@@ -152,7 +161,7 @@ CLIENTS = (
     Client(
         name="gemini",
         title="Gemini CLI",
-        files={"": ("~/.gemini/settings.json",)},
+        files={"": ("{GEMINI_CLI_HOME:~}/.gemini/settings.json",)},
         project_file=".gemini/settings.json",
         entry=_PLAIN,
         own=OwnCommand(
@@ -181,6 +190,7 @@ CLIENTS = (
         },
         readers="in every session",
         then="start a new session; goose info -v shows the extension",
+        program="goose",
     ),
     Client(
         name="opencode",
@@ -191,6 +201,7 @@ CLIENTS = (
         entry={"type": "local", "command": "{launch}", "enabled": True},
         readers="in every project",
         then="restart opencode; opencode mcp list shows the server",
+        program="opencode",
     ),
 )
 
@@ -212,7 +223,9 @@ def client_file(client: Client, environ: Mapping[str, str], platform: str = sys.
     """Return the path of the user's own file of `client`, which need not exist. Raises NoHome."""
     places = [_expand(text, environ) for text in client.files.get(platform, client.files[""])]
     found = [path for place in places for path in _matches(place)]
-    return next(filter(os.path.lexists, found), found[0])
+    return next(filter(os.path.lexists, found), None) or next(
+        (path for path in found if path.parent.is_dir()), found[0]
+    )
 
 
 def _matches(place: str) -> list[Path]:

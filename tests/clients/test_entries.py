@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from qk_mcp.clients.entries import fill_command, launch_of, snippet
+from qk_mcp.clients.entries import fill_command, launch_of, snippet, starts_qk_mcp
 from qk_mcp.clients.known import CLIENTS, Client, find_client
 
-_LAUNCH = ["/opt/my python/bin/python", "-P", "-m", "qk_mcp", "serve", "--project", 'a:/x "y" ü/#z']
+_LAUNCH = ["/opt/my python/bin/python", "-E", "-P", "-m", "qk_mcp", "serve", "--project", 'a:/x "y" ü/#z']
 
 every_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 
@@ -28,7 +28,9 @@ def test_each_client_has_its_own_form() -> None:
     assert _parsed(find_client("claude-code")) == {"mcpServers": {"tasks": {"type": "stdio", **plain}}}
     assert _parsed(find_client("vscode")) == {"servers": {"tasks": {"type": "stdio", **plain}}}
     assert _parsed(find_client("zed")) == {"context_servers": {"tasks": {"source": "custom", **plain}}}
-    assert _parsed(find_client("codex")) == {"mcp_servers": {"tasks": {**plain, "startup_timeout_sec": 30}}}
+    assert _parsed(find_client("codex")) == {
+        "mcp_servers": {"tasks": {**plain, "startup_timeout_sec": 30, "tool_timeout_sec": 3600}}
+    }
     assert _parsed(find_client("opencode")) == {
         "mcp": {"tasks": {"type": "local", "command": ["python", "-m", "qk_mcp"], "enabled": True}}
     }
@@ -61,3 +63,29 @@ def test_a_remote_server_starts_no_command(client: Client) -> None:
     entries: list[Any] = [{"url": "https://example.com/mcp"}, None, [], {"command": 3, "args": {"a": 1}}]
     for entry in entries:
         assert launch_of(client, entry) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "ours"),
+    [
+        ("/opt/python -E -P -m qk_mcp serve --project a:/x", True),
+        ("/opt/python3.13 -P -m qk_mcp serve", True),
+        ("python -m qk_mcp", True),
+        ("python -m qk_mcp --project a:/x", True),
+        ("qk-mcp", True),
+        ("/home/me/bin/qk-mcp serve", True),
+        ("uvx --from qk-mcp qk-mcp serve", True),
+        ("npx files /home/me/qk-mcp", False),
+        ("/usr/bin/cat qk_mcp", False),
+        ("python -m other qk_mcp", False),
+        ("python script.py -m qk_mcp serve", False),
+        ("python -c code -m qk_mcp", False),
+        ("python -m qk_mcp projects list", False),
+        ("/home/me/qk-mcp/server.py", False),
+        ("uvx --from evil qk-mcp serve", False),
+        ("python -m", False),
+        ("", False),
+    ],
+)
+def test_only_the_forms_that_install_writes_are_ours(command: str, ours: bool) -> None:
+    assert starts_qk_mcp(command.split()) is ours

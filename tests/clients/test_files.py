@@ -8,7 +8,7 @@ from qk_mcp.clients.entries import launch_of, snippet
 from qk_mcp.clients.files import read_servers
 from qk_mcp.clients.known import CLIENTS, Client
 
-_LAUNCH = ["/opt/my python/bin/python", "-P", "-m", "qk_mcp", "serve", "--project", 'a:/x "y" ü/#z']
+_LAUNCH = ["/opt/my python/bin/python", "-E", "-P", "-m", "qk_mcp", "serve", "--project", 'a:/x "y" ü/#z']
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)

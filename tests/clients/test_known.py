@@ -48,6 +48,8 @@ def test_each_client_has_its_file_on_each_platform(name: str, linux: str, darwin
 
 def test_variables_move_a_file() -> None:
     moved = _HOME | {"XDG_CONFIG_HOME": "/cfg", "CODEX_HOME": "/codex", "CLAUDE_CONFIG_DIR": "/claude", "APPDATA": "/r"}
+    moved["GEMINI_CLI_HOME"] = "/gem"
+    assert client_file(find_client("gemini"), moved, "linux") == Path("/gem/.gemini/settings.json")
     assert client_file(find_client("zed"), moved, "linux") == Path("/cfg/zed/settings.json")
     assert client_file(find_client("zed"), moved, "darwin") == Path("/home/ann/.config/zed/settings.json")
     assert client_file(find_client("zed"), moved, "win32") == Path("/r/Zed/settings.json")
@@ -59,6 +61,14 @@ def test_variables_move_a_file() -> None:
 
 def test_the_file_that_exists_is_taken(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path / "local")}
+    for name, place in {
+        "zed": "dev.zed.Zed/config/zed/settings.json",
+        "vscode": "com.visualstudio.code/config/Code/User/mcp.json",
+    }.items():
+        flatpak = tmp_path / ".var" / "app" / place
+        flatpak.parent.mkdir(parents=True)
+        assert client_file(find_client(name), environ, "linux") == flatpak
+
     opencode = tmp_path / ".config" / "opencode" / "opencode.jsonc"
     opencode.parent.mkdir(parents=True)
     opencode.write_text("{}")

@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,7 @@ def doctor(
     project: ProjectOption = None,
     config: ConfigOption = None,
     describe_timeout: DescribeTimeoutOption = 15.0,
+    project_files: Annotated[bool, Parameter(negative="")] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> int:
     """Check everything that matters, and say what to mend.
@@ -45,13 +47,16 @@ def doctor(
 
     Parameters
     ----------
+    project_files
+        Also start servers that only a client's file in the current directory names.
     as_json
         Print JSON only.
     """
     check_seconds("--describe-timeout", describe_timeout)
     registry = _registry(project or [], config)
     done = []
-    for check in _checks(project or [], config, registry, describe_timeout):
+    ours = _checks(project or [], config, registry, describe_timeout)
+    for check in chain(ours, check_clients(os.environ, project_files=project_files)):
         done.append(check)
         if not as_json:
             print(_block(check), flush=True)
@@ -90,7 +95,6 @@ def _checks(declarations: list[str], config: Path | None, registry: Registry | N
             yield checks.check_project(project, os.environ, seconds)
         options = [word for text in declarations for word in ("--project", text)]
         yield checks.check_server([*options, *(["--config", str(config)] if config else [])], seconds)
-    yield from check_clients(os.environ)
 
 
 def _own_config() -> Path | None:

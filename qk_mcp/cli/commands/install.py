@@ -105,7 +105,8 @@ def uninstall(client: ClientName = None, /, *, name: ServerName = "qk-mcp") -> N
 def _launch(declarations: Sequence[str], config: Path | None) -> list[str]:
     """Return the command that starts the server from any directory, with any PATH."""
     # -P: modules in the directory where the client starts it must not replace ours.
-    launch = [sys.executable, "-P", "-m", "qk_mcp", "serve"]
+    # -E: PYTHONHOME or PYTHONPATH of an application that starts the client must not break it; tasks still see them.
+    launch = [sys.executable, "-E", "-P", "-m", "qk_mcp", "serve"]
     cwd = current_directory()
     projects = [parse_declaration(text, cwd, os.environ) for text in declarations]
     for project in {project.alias: project for project in projects}.values():
@@ -188,12 +189,13 @@ def _write(to: Client, file: Path, name: str, launch: list[str], *, force: bool)
         _run(own, fill_command(to, to.own.add, name, launch), by_hand)
         if name not in read_servers(to, file):  # an old version may ignore unknown options
             warn(f"the server is not in {file}: if {to.title} does not show it, {by_hand}")
-        _note_time_limit(to, file, name)
+        elif make_entry(to, name, launch).keys() - read_servers(to, file)[name].keys():
+            put_server(to, file, name, launch)  # such as Codex's time limits, for which its command has no option
     else:
         new = not file.parent.exists()
         backup = put_server(to, file, name, launch)
         note(f"added {name} to {file}" + (f" (backup: {backup})" if backup else ""))
-        if new:
+        if new and not shutil.which(to.own.program if to.own else to.program or os.devnull):
             warn(f"{file.parent} did not exist: is {to.title} installed?")
     _say("then", to.then)
 
@@ -229,9 +231,10 @@ def _run(own: str, words: Sequence[str], by_hand: str) -> None:
 
 
 def _describe(to: Client, entry: Any) -> str:
-    launch = launch_of(to, entry)
-    if launch or not isinstance(entry, Mapping):
+    if launch := launch_of(to, entry):
         return shlex.join(launch)
+    if not isinstance(entry, Mapping):
+        return repr(entry)
     return str(entry.get("url") or entry.get("httpUrl") or entry.get("serverUrl") or dict(entry))
 
 
@@ -242,14 +245,6 @@ def _cursor_link(to: Client, name: str, launch: Sequence[str]) -> str:
 
     config = base64.b64encode(json.dumps(make_entry(to, name, launch)).encode()).decode()
     return f"cursor://anysphere.cursor-deeplink/mcp/install?name={quote(name)}&config={quote(config, safe='')}"
-
-
-def _note_time_limit(to: Client, file: Path, name: str) -> None:
-    if to.name == "codex":
-        note(
-            "Codex gives a server 10 s to start, and its own command cannot change that: if the server needs more, "
-            f"write startup_timeout_sec = 30 under [mcp_servers.{name}] in {file}"
-        )
 
 
 def _say(label: str, text: str) -> None:

@@ -25,8 +25,12 @@ from qk_mcp.projects.project import current_directory, expand, locate, parse_dec
 __all__ = ["check_clients"]
 
 
-def check_clients(environ: Mapping[str, str]) -> Iterator[Check]:
-    """Check the entries that start this server, in the user's own files and those of the current directory."""
+def check_clients(environ: Mapping[str, str], *, project_files: bool) -> Iterator[Check]:
+    """Check the entries that start this server, in the user's own files and those of the current directory.
+
+    A command that only a file of the current directory names is started with `project_files` only: the file may
+    come from a repository, and name anything.
+    """
     known = False
     for client in CLIENTS:
         try:
@@ -34,6 +38,7 @@ def check_clients(environ: Mapping[str, str]) -> Iterator[Check]:
         except NoHome as failure:
             yield Check("clients", "note", failure.what, failure.hint)
             return
+        trusted: set[tuple[object, ...]] = set()
         for place in places:
             try:
                 servers = read_servers(client, place.file)
@@ -45,7 +50,13 @@ def check_clients(environ: Mapping[str, str]) -> Iterator[Check]:
                 launch = launch_of(client, entry)
                 if starts_qk_mcp(launch):
                     known = True
-                    yield _check(place, name, entry, launch, environ)
+                    started = (tuple(launch), tuple(_variables(entry).items()))
+                    if place.base is None:
+                        trusted.add(started)
+                    if place.base is None or project_files or (started in trusted and _is_independent(launch[0])):
+                        yield _check(place, name, entry, launch, environ)
+                    else:
+                        yield _not_started(place, name, launch)
     if not known:
         yield Check("clients", "note", "none starts this server", f"{shlex.join(program())} install CLIENT --write")
 
@@ -87,6 +98,16 @@ def _mentions_us(file: Path) -> bool:
     except OSError:
         return True
     return b"qk_mcp" in data or b"qk-mcp" in data
+
+
+def _is_independent(command: str) -> bool:
+    """Return whether a command means the same in every directory."""
+    return "/" not in command or Path(command).is_absolute()
+
+
+def _not_started(place: _Place, name: str, launch: Sequence[str]) -> Check:
+    what = f"{name} in {place.file} was not started, because only this project's file names it\n{shlex.join(launch)}"
+    return Check(place.client.title, "note", what, f"{shlex.join(program())} doctor --project-files starts it")
 
 
 def _check(

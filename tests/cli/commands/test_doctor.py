@@ -263,7 +263,7 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
     answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": hello})
     other = _write_script(tmp_path / "other", f"#!/bin/sh\nread hello; echo '{answer}'; read end\n")
     empty = _write_script(tmp_path / "empty", "#!/bin/sh\necho 'No module named qk_mcp' >&2\nexit 1\n")
-    ours = [sys.executable, "-P", "-m", "qk_mcp", "serve"]
+    ours = [sys.executable, "-E", "-P", "-m", "qk_mcp", "serve"]
     entries = {
         "well": ours,
         "gone": ["/gone/bin/python", "-m", "qk_mcp", "serve", "--project", f"app:{app}"],
@@ -272,7 +272,7 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
         "moved": [*ours, "--project", "app:/moved/away"],
         "relative": [*ours, "--project", "app:app"],
         "config": [*ours, "--config", "/moved/config.toml"],
-        "bare": ["sh", str(other), "qk-mcp"],
+        "bare": [_write_script(tmp_path / "path" / "my-python", other.read_text()).name, "-m", "qk_mcp"],
         "bogus": [*ours, "--bogus"],
         "quickies": [
             str(_write_script(tmp_path / "bin" / "qk-mcp", QUICKIES.replace("/usr/bin/python3", sys.executable)))
@@ -281,6 +281,7 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
     }
     servers: dict[str, Any] = {name: {"command": words[0], "args": words[1:]} for name, words in entries.items()}
     servers["off"] = {"command": "x", "args": ["-m", "qk_mcp"], "disabled": True}
+    servers["foreign"] = {"command": str(other), "args": ["/home/me/qk-mcp"]}
     servers["theirs"] = {"command": "/gone/npx", "args": ["-y", "something"]}
     servers["remote"] = {"url": "https://example.com/qk-mcp"}
     file = qk_mcp.home / ".cursor" / "mcp.json"
@@ -288,7 +289,7 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
     file.write_text(json.dumps({"mcpServers": servers}))
 
     found = {}
-    for check in Doctor(qk_mcp).checks:
+    for check in Doctor(qk_mcp, env={"PATH": f"{tmp_path}/path:{BARE_PATH}"}).checks:
         if check["check"] == "Cursor":
             name, _, what = check["what"].partition(f" in {file}")
             found[name] = (check["status"], what, check["remedy"])
@@ -316,7 +317,7 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
         "config": ("wrong", ": its config does not exist: /moved/config.toml", correct),
         "bare": (
             "note",
-            ": sh is looked for on PATH, which a graphical client may not have",
+            ": my-python must be on PATH, and a graphical client may have another PATH",
             f"{PROGRAM} install cursor --name bare --write --force",
         ),
         "bogus": (
@@ -338,24 +339,50 @@ def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> N
     }
 
 
-def test_what_install_would_not_edit_is_to_be_corrected_by_hand(qk_mcp: CommandLine) -> None:
+def test_the_fix_of_an_entry_keeps_its_options(qk_mcp: CommandLine) -> None:
     file = qk_mcp.home / ".cursor" / "mcp.json"
     file.parent.mkdir()
     entry = {"command": "/gone/python", "args": ["-m", "qk_mcp", "serve", "--config=/moved.toml"]}
-    for comment, remedy in (
-        ("// mine\n", f"correct it in {file}"),
-        ("", "--config /moved.toml --name x --write --force"),
-    ):
-        file.write_text(comment + json.dumps({"mcpServers": {"x": entry}}))
-        assert Doctor(qk_mcp).of("Cursor")["remedy"].endswith(remedy)
+    file.write_text(json.dumps({"mcpServers": {"x": entry}}))
+    assert Doctor(qk_mcp).of("Cursor")["remedy"].endswith("--config /moved.toml --name x --write --force")
+
+
+def test_yaml_is_to_be_corrected_by_hand(qk_mcp: CommandLine) -> None:
+    file = qk_mcp.home / ".config" / "goose" / "config.yaml"
+    file.parent.mkdir(parents=True)
+    entry = "extensions:\n  tasks:\n    cmd: /gone/python\n    args: [-m, qk_mcp]\n    enabled: {}\n"
+    file.write_text(entry.format("true").replace("[-m, qk_mcp]", '["-m", "qk_mcp"]'))
+    assert Doctor(qk_mcp).of("Goose") == {
+        "check": "Goose",
+        "status": "wrong",
+        "what": f"tasks in {file}: its command does not exist: /gone/python",
+        "remedy": f"correct it in {file}",
+    }
+    file.write_text(file.read_text().replace("true", "false"))
+    assert Doctor(qk_mcp).of("Goose")["remedy"] == "switch it on in Goose"
 
 
 def test_files_of_the_current_directory_count(qk_mcp: CommandLine, app: Path) -> None:
     command = [sys.executable, "-m", "qk_mcp", "serve", "--project", "app:."]
     (app / ".mcp.json").write_text(json.dumps({"mcpServers": {"tasks": {"command": command[0], "args": command[1:]}}}))
-    doctor = Doctor(qk_mcp, cwd=app)
+    doctor = Doctor(qk_mcp, "--project-files", cwd=app)
     assert doctor.of("Claude Code")["status"] == "ok"
     assert doctor.of("project app")["status"] == "ok"
+
+
+def test_a_command_that_only_a_repository_names_is_not_started(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> None:
+    script = _write_script(tmp_path / "evil", f"#!/bin/sh\ntouch '{tmp_path}/started'\n")
+    servers = {"mcpServers": {"tasks": {"command": str(script), "args": ["-m", "qk_mcp", "serve"]}}}
+    (app / ".mcp.json").write_text(json.dumps(servers))
+    check = Doctor(qk_mcp, cwd=app).of("Claude Code")
+    assert check["status"] == "note"
+    assert "was not started" in check["what"]
+    assert "doctor --project-files" in check["remedy"]
+    assert not (tmp_path / "started").exists()
+    (qk_mcp.home / ".claude.json").write_text(json.dumps(servers))
+    statuses = [check["status"] for check in Doctor(qk_mcp, cwd=app).checks if check["check"] == "Claude Code"]
+    assert statuses == ["wrong", "wrong"], "a command of the user's own file is started"
+    assert (tmp_path / "started").exists()
 
 
 def test_broken_files_of_clients_matter_only_if_they_are_ours(qk_mcp: CommandLine) -> None:

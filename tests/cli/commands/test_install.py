@@ -20,7 +20,7 @@ from tests.support.cli import CommandLine
 from tests.support.environment import BARE_PATH
 from tests.support.projects import make_project
 
-SERVE = [sys.executable, "-P", "-m", "qk_mcp", "serve"]
+SERVE = [sys.executable, "-E", "-P", "-m", "qk_mcp", "serve"]
 
 not_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
 
@@ -93,17 +93,17 @@ def test_the_command_is_absolute_and_works_from_anywhere(qk_mcp: CommandLine, ap
         "method": "initialize",
         "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
     }
-    answer = subprocess.run(
-        [entry["command"], *entry["args"]],
-        input=json.dumps(hello) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(qk_mcp.home)},
-        check=False,
-    )
-    assert json.loads(answer.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "qk-mcp", answer.stderr
+    # Nor must the variables of an application that has a Python of its own.
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(qk_mcp.home), "PYTHONHOME": "/none", "PYTHONPATH": str(tmp_path)}
+    command = [entry["command"], *entry["args"]]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environ
+    ) as server:
+        assert server.stdin
+        assert server.stdout
+        print(json.dumps(hello), file=server.stdin, flush=True)
+        assert json.loads(server.stdout.readline())["result"]["serverInfo"]["name"] == "qk-mcp"
+        server.stdin.close()
 
 
 def test_without_projects_the_users_config_is_meant(qk_mcp: CommandLine, app: Path) -> None:
@@ -139,7 +139,7 @@ def test_an_existing_entry_is_reported(qk_mcp: CommandLine, app: Path) -> None:
     qk_mcp("install", "cursor", "--write")
     assert "The server is there already." in qk_mcp("install", "cursor").stderr
     other = qk_mcp("install", "cursor", "--project", f"app:{app}")
-    assert f"warning: there is another server named 'qk-mcp': {sys.executable} -P -m qk_mcp serve\n" in other.stderr
+    assert f"warning: there is another server named 'qk-mcp': {sys.executable} -E -P -m qk_mcp serve\n" in other.stderr
     assert "--write --force" in other.stderr
 
 
@@ -253,9 +253,9 @@ def test_a_toml_file_keeps_its_comments(qk_mcp: CommandLine) -> None:
         assert written.startswith(text)
         entry = tomllib.loads(written)["mcp_servers"]["qk-mcp"]
         assert [entry["command"], *entry["args"]] == SERVE
-        assert entry["startup_timeout_sec"] == 30
+        assert (entry["startup_timeout_sec"], entry["tool_timeout_sec"]) == (30, 3600)
         assert qk_mcp("uninstall", "codex").code == 0
-        assert file.read_bytes().decode().rstrip() == text.rstrip()
+        assert file.read_bytes().decode() == text
 
 
 def test_another_command_needs_force_which_keeps_the_other_settings(qk_mcp: CommandLine, app: Path) -> None:
@@ -293,6 +293,7 @@ def test_force_in_a_toml_file(qk_mcp: CommandLine, app: Path) -> None:
         "args": [*SERVE[1:], "--project", f"app:{app}"],
         "enabled": False,
         "startup_timeout_sec": 30,
+        "tool_timeout_sec": 3600,
         "env": {"A": "b"},
     }
 
@@ -469,7 +470,6 @@ def test_the_clients_own_command_is_preferred(
     assert done.code == 0, done.stderr
     assert calls() == [add]
     assert f"ran: {program} " in done.stderr
-    assert ("startup_timeout_sec" in done.stderr) is (client == "codex")
     assert not [path for path in qk_mcp.home.rglob("*") if path.is_file()]
 
 
@@ -532,6 +532,69 @@ def test_when_the_clients_own_command_fails(qk_mcp: CommandLine, own_command: An
     assert done.code == 1
     assert all(text in done.stderr for text in texts), done.stderr
     assert "hint: qk-mcp install codex shows what to write" in done.stderr
+
+
+def test_codex_gets_its_time_limits_also_by_its_own_command(qk_mcp: CommandLine, own_command: Any) -> None:
+    file = qk_mcp.home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    table = '[mcp_servers.qk-mcp]\ncommand = "own"\nargs = []\n'
+    path, _ = own_command("codex", f"""printf '%s' '{table}' > '{file}'""")
+    assert qk_mcp("install", "codex", "--write", env=path).code == 0
+    entry = tomllib.loads(file.read_text())["mcp_servers"]["qk-mcp"]
+    assert (entry["startup_timeout_sec"], entry["tool_timeout_sec"]) == (30, 3600)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['mcp_servers = "x"\n', "[[mcp_servers]]\na = 1\n", '[mcp_servers]\nqk-mcp = "x"\n', "[[mcp_servers.qk-mcp]]\n"],
+)
+def test_an_odd_toml_file_gets_a_message(qk_mcp: CommandLine, text: str) -> None:
+    file = qk_mcp.home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(text)
+    done = qk_mcp("install", "codex", "--write", "--force")
+    assert done.code == 1
+    assert done.stderr.startswith("warning: ")
+    assert "is not a table." in done.stderr
+    assert "hint: write this by hand" in done.stderr
+    assert qk_mcp("uninstall", "codex").stderr.startswith("error: ")
+    assert file.read_text() == text
+
+
+def test_uninstall_restores_the_original_bytes(qk_mcp: CommandLine) -> None:
+    file = qk_mcp.home / ".config" / "zed" / "settings.json"
+    file.parent.mkdir(parents=True)
+    original = "// Zed\n{}"
+    file.write_text(original)
+    assert qk_mcp("install", "zed", "--write").code == 0
+    installed = file.read_text()
+    assert qk_mcp("uninstall", "zed").code == 0
+    assert file.read_text() == original
+    file.write_text(installed.replace("// Zed", "// mine"))
+    assert qk_mcp("uninstall", "zed").code == 0
+    assert read_jsonc(file.read_text()) == {"context_servers": {}}, "another change is not undone"
+    assert file.read_text().startswith("// mine")
+
+
+def test_a_foreign_server_with_our_name_among_its_arguments_stays(qk_mcp: CommandLine) -> None:
+    file = qk_mcp.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    foreign = {"command": "npx", "args": ["files", "/home/me/qk-mcp"]}
+    file.write_text(json.dumps({"mcpServers": {"qk-mcp": foreign}}))
+    before = file.read_text()
+    done = qk_mcp("uninstall", "cursor")
+    assert done.code == 1
+    assert "the server 'qk-mcp' of Cursor is not qk-mcp" in done.stderr
+    assert file.read_text() == before
+
+
+def test_a_client_on_path_is_installed_although_its_directory_does_not_exist(
+    qk_mcp: CommandLine, own_command: Any
+) -> None:
+    path, calls = own_command("opencode")
+    assert "is opencode installed?" not in qk_mcp("install", "opencode", "--write", env=path).stderr
+    assert "is Windsurf installed?" in qk_mcp("install", "windsurf", "--write", env=path).stderr
+    assert calls() == []
 
 
 def test_a_command_that_reads_stdin_finds_its_end(qk_mcp: CommandLine, own_command: Any) -> None:

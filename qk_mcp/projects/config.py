@@ -237,7 +237,7 @@ def _kind(value: object) -> str:
 
 
 def _exposure(path: Path) -> tuple[str, ...]:
-    """Return a warning if anyone but the user and root may change the config, and so decide what runs."""
+    """Return a warning if anyone but the user and root can change the config, which decides what runs."""
     status = path.stat()
     if status.st_uid not in (0, os.geteuid()):
         return (f"{path} belongs to another user, who can change it",)

@@ -1,4 +1,4 @@
-"""Which projects this process serves, and finding one by alias or path."""
+"""The projects that this process serves, by alias or path."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ from qk_mcp.text import nearest
 __all__ = ["CONFIG_VARIABLE", "HERE", "Registry", "build_registry", "config_path"]
 
 CONFIG_VARIABLE = "QK_MCP_CONFIG"
-"""Names the config to use instead of the user's own; `--config` wins over it."""
+"""The variable that names a config to use instead of the user's own; `--config` overrides it."""
 
 _CLIENT_DIRECTORY = "CLAUDE_PROJECT_DIR"
 """Set by Claude Code to its project, where the current directory of a server may be another one."""
 
 HERE = "the current directory"
-"""The origin of a project that was not declared but lies where the program was started."""
+"""The origin of a project that was found in the current directory and not declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class Registry:
 
     projects: tuple[Project, ...]
     default: Project | None = None
-    """The one that is meant when none is named: the only one, or the one that holds the current directory."""
+    """The project of calls that name none: the only one, or the one of the current directory."""
     warnings: tuple[str, ...] = ()
     """What the user should know, although the projects can be used."""
 
     def find(self, name: str | None) -> Project:
-        """Return the project with an alias, the one that a path means, or the default without a name.
+        """Return the project with an alias, the one that a path belongs to, or the default without a name.
 
         `ALIAS@WORKTREE` is the project in a linked worktree of its repository, as is a path there. Raises
-        ProjectNeeded, UnknownProject, PathNotServed and WorktreeMissing, which name what there is.
+        ProjectNeeded, UnknownProject, PathNotServed and WorktreeMissing, which list the choices.
         """
         known = [project.alias for project in self.projects]
         if not name:
@@ -66,13 +66,13 @@ class Registry:
         raise UnknownProject(name, known, [], path=True)
 
     def has(self, name: str) -> bool:
-        """Say whether `name` is an alias, or an alias with a worktree (`ALIAS@WORKTREE`)."""
+        """Return whether `name` is an alias, or an alias with a worktree (`ALIAS@WORKTREE`)."""
         known = [project.alias for project in self.projects]
         return name in known or any(name.startswith(f"{alias}@") for alias in known)
 
 
 def config_path(option: Path | None, environ: Mapping[str, str], cwd: Path | None) -> Path | None:
-    """Return the config that `--config` or QK_MCP_CONFIG names, or None when it is the user's own."""
+    """Return the config that `--config` or QK_MCP_CONFIG names, or None for the user's own."""
     text = str(option) if option is not None else environ.get(CONFIG_VARIABLE)
     return expand(text, cwd, environ) if text else None
 
@@ -82,7 +82,7 @@ def build_registry(
 ) -> Registry:
     """Return the projects that `--project` and `--config` name, or else the user's own and the one at `cwd`.
 
-    A later declaration of a name wins. A project whose path is gone stays: using it says so. Raises
+    A later declaration of a name wins. A project whose path is missing stays; using it reports that. Raises
     UsageError for a malformed declaration, and what reading a config raises.
     """
     file = config_path(config, environ, cwd)

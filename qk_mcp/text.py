@@ -8,14 +8,17 @@ __all__ = ["CONTROLS", "ESCAPES", "encodable", "nearest", "one_line", "printable
 ESCAPES = re.compile(
     r"""
     \x1b\[[0-?]*[ -/]*[@-~]                          # CSI: colours, cursor movement
-  | \x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c) # OSC (titles, hyperlinks), DCS, SOS, PM, APC
+  | \x1b[\]PX^_][^\x07\x1b\x90\x98\x9c-\x9f]*(?:\x07|\x1b\\|\x9c) # OSC (titles, hyperlinks), DCS, SOS, PM, APC
   | \x1b[ -/]*[0-OQ-WYZ\\`-~]                        # two-character and charset sequences
   | \x9b[0-?]*[ -/]*[@-~]                            # CSI as one C1 character
-  | [\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c) # DCS, SOS, OSC, PM and APC likewise
+  | [\x90\x98\x9d-\x9f][^\x07\x1b\x90\x98\x9c-\x9f]*(?:\x07|\x1b\\|\x9c) # DCS, SOS, OSC, PM and APC likewise
     """,
     re.VERBOSE,
 )
-"""Terminal escape sequences of ECMA-48, and xterm's."""
+"""Terminal escape sequences of ECMA-48, and xterm's.
+
+A string (OSC, DCS and so on) ends where the next one begins. Without that, unterminated strings take quadratic time.
+"""
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """C0 and C1 control characters without tab, newline and carriage return."""

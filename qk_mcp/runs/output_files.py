@@ -18,8 +18,9 @@ FILES_LIMIT = 4 << 30
 FILE_AGE = 7 * 24 * 3600
 """Seconds after which a file is removed."""
 
-_NAME = re.compile(r"\d{8}-\d{6}-.+-[0-9a-f]{8}\.(stdout|stderr)")
+_NAME = re.compile(r"\d{8}-\d{6}-[\w.-]{1,40}-[0-9a-f]{8}\.(stdout|stderr)")
 """The names that `output_name` returns. No other file is ever removed."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _MEMORY = 1 << 16
 """Bytes kept in memory before the file is created, and between writes to it."""
 
@@ -115,7 +116,7 @@ def _temporary() -> Path:
 
 def output_name(task: str, stream: str) -> str:
     """Return a unique file name with the time, the task and the stream."""
-    safe = re.sub(r"[^A-Za-z0-9_.-]+", "-", task)[:40].strip("-.") or "task"
+    safe = _UNSAFE.sub("-", task)[:40].strip("-.") or "task"
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{safe}-{secrets.token_hex(4)}.{stream}"
 
 

@@ -106,7 +106,7 @@ def _supervise(child: int, supervision: int) -> None:
                 if pid == child:
                     ended = True
                     report(f"exit {os.waitstatus_to_exitcode(status)}")
-                    left = _children()
+                    left = _children(os.getpid())
                     if left:
                         report("left " + " ".join(map(str, left)))
         if childless:
@@ -140,36 +140,34 @@ def _adopt_orphans() -> bool:
         return False
 
 
-def _children() -> "list[int]":
-    """Return the direct children of this process, adopted orphans included (Linux)."""
-    me = os.getpid()
-    try:
-        with open(f"/proc/{me}/task/{me}/children") as listing:
-            return [int(pid) for pid in listing.read().split()]
-    except OSError:
-        pass
+def _children(pid: int) -> "list[int]":
+    """Return the children of a process, for this one adopted orphans included (Linux)."""
     found = []
     try:
-        pids = [entry for entry in os.listdir("/proc") if entry.isdecimal()]
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as listing:
+                found += [int(child) for child in listing.read().split()]
+        return found
+    except OSError:
+        pass  # the process has ended, or the kernel lacks this file
+    try:
+        pids = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
     except OSError:
         return []
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/stat") as stat:
-                parent = stat.read().rpartition(")")[2].split()[1]
-        except (OSError, IndexError):
-            continue
-        if parent == str(me):
-            found.append(int(pid))
-    return found
+    return [each for each in pids if _parent(each) == pid]
+
+
+def _parent(pid: int) -> int:
+    """Return the parent of a process, or 0 if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return int(stat.read().rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 def _end_tree(child: int, report, ended: bool) -> None:  # type: ignore[no-untyped-def]  # no import for a type here
-    """Kill the child's process group, then all direct children until no new orphan arrives, for at most a second.
-
-    Only direct children are killed: their pids cannot be reused, because only this process reaps them. Their own
-    children then become ours.
-    """
+    """Kill the child's process group, then all descendants until no new one appears, for at most a second."""
     import time
 
     deadline = time.monotonic() + 1
@@ -178,11 +176,12 @@ def _end_tree(child: int, report, ended: bool) -> None:  # type: ignore[no-untyp
     except OSError:
         pass  # the group has ended
     while time.monotonic() < deadline:
-        for pid in _children() or ([] if ended else [child]):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass  # it belongs to another user (setuid)
+        _kill_descendants()
+        try:
+            if not ended:
+                os.kill(child, signal.SIGKILL)  # for systems without /proc
+        except OSError:
+            pass  # it has become another user's
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
             while pid:
@@ -194,6 +193,30 @@ def _end_tree(child: int, report, ended: bool) -> None:  # type: ignore[no-untyp
             report("alone")
             return
         time.sleep(0.002)
+
+
+def _kill_descendants() -> None:
+    """Kill all descendants in one pass: hundreds may be nested, each in a session of its own."""
+    supervisor = os.getpid()
+    tree = [supervisor]
+    direct = set(_children(supervisor))
+    for pid in tree:  # which grows meanwhile
+        tree += _children(pid)
+    for pid in tree[1:]:
+        try:
+            if pid in direct:
+                os.kill(pid, signal.SIGKILL)  # only this process reaps it, so that its pid cannot be reused
+                continue
+            process = os.pidfd_open(pid)
+        except (AttributeError, OSError):
+            continue  # it has ended or belongs to another user (setuid), or the system has no pidfd
+        try:
+            if _parent(pid) in tree:
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+        except OSError:
+            pass  # as above
+        finally:
+            os.close(process)
 
 
 def _answer(control: int, supervisor: int) -> None:

@@ -117,6 +117,34 @@ def test_a_timeout_ends_the_whole_tree(demo: Demo, task: str) -> None:
     assert answer.at - call.sent_at < 2 + 2 + 1, "two seconds to stop it, and one for a busy machine"
 
 
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a supervisor adopt orphans")
+def test_hundreds_of_nested_sessions_end(demo: Demo) -> None:
+    """Killed one level at a time, they take longer than a stop may take."""
+    client = demo("""
+        import os, time
+        from pathlib import Path
+        from quickie import task
+
+        @task
+        def nest():
+            for level in range(400):
+                if os.fork():
+                    break
+                os.setsid()
+                os.environ.clear()
+                with open("pids", "a") as pids:
+                    pids.write(f"{os.getpid()}\\n")
+            time.sleep(600)
+    """)
+    call = client.start("run_task", task_name="nest")
+    pids = demo.root / "pids"
+    until(lambda: pids.exists() and len(pids.read_text().splitlines()) == 400, 200, "all sessions")
+    call.cancel()
+    nested = {pid: int(pid) for pid in pids.read_text().split()}
+    all_gone(nested, 5)
+
+
 @pytest.mark.parametrize("task", ["family", "deaf-family"])
 def test_a_cancelled_call_ends_the_whole_tree_and_is_not_answered(demo: Demo, task: str) -> None:
     client = demo(FAMILY)
@@ -759,8 +787,7 @@ def test_a_cancelled_run_leaves_no_file_and_a_timeout_names_it(demo: Demo) -> No
         @task
         def much():
             print("x" * 200_000)
-            for step in range(1000):
-                print(f"\\r{step} of 1000", end="", file=sys.stderr, flush=True)
+            print("y" * 200_000, file=sys.stderr, flush=True)
             Path("ready").touch()
             time.sleep(600)
     """)

@@ -34,7 +34,7 @@ def types(*args: str) -> list[str]:
 @command
 def completions() -> list[str]:
     """Generate the shell completions."""
-    return [PYTHON, "-m", "qk_mcp.cli.completion.files"]
+    return [PYTHON, "-m", "qk_mcp.cli.completion.table"]
 
 
 @command

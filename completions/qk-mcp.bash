@@ -8,7 +8,7 @@ _qk_mcp() {
     read -r kind
     while IFS= read -r line; do COMPREPLY+=("$line"); done
   } < <("$program" __complete bash "${COMP_LINE:0:COMP_POINT}" "$COMP_WORDBREAKS" 2>/dev/null </dev/null)
-  # compopt is newer than bash 3.2, which offers files where nothing else fits, and puts no blank behind them.
+  # compopt needs bash 4. Without it, files are offered when nothing else fits, and no blank follows them.
   if [[ $kind == files ]]; then
     compopt +o nospace 2>/dev/null
   else

@@ -7,7 +7,7 @@ function __qk_mcp_complete
     command -q $program; or set program qk-mcp
     set -l answer ($program __complete fish $words[2..-1] $current 2>/dev/null </dev/null)
     string join \n -- $answer[2..-1]
-    # What fish offers for a command that it does not know: files, also behind ~ and --option=.
+    # What fish offers for an unknown command: files, also after ~ and --option=.
     test "$answer[1]" = files; and complete -C "'' $current"
 end
 

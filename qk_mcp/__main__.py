@@ -9,11 +9,13 @@ def main() -> None:
     """Run the command line and exit with its code."""
     try:
         if sys.argv[1:2] == ["__complete"]:  # Tab was pressed: skip the imports of the command line
-            from qk_mcp.cli.completion import run
-        else:
-            from qk_mcp.cli.app import run
+            from qk_mcp.cli.completion.scripts import answer_shell
 
-        code = run(sys.argv[1:])
+            code = answer_shell(sys.argv[1:])
+        else:
+            from qk_mcp.cli.app import run_app
+
+            code = run_app(sys.argv[1:])
     except KeyboardInterrupt:  # too early for the command line to handle it
         code = 130
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""The command line: its commands, its exit codes, and what becomes of a failure."""
+"""The command line: its commands, its exit codes, and how it reports a failure."""
 
 import os
 import sys
@@ -9,10 +9,10 @@ from cyclopts.exceptions import CycloptsError
 
 from qk_mcp import __version__
 from qk_mcp.cli.ui.help import HelpFormatter, examples
-from qk_mcp.cli.ui.messages import tell
+from qk_mcp.cli.ui.messages import print_failure
 from qk_mcp.errors import QkMcpError
 
-__all__ = ["app", "run"]
+__all__ = ["app", "run_app"]
 
 app = App(
     name="qk-mcp",
@@ -24,21 +24,21 @@ app = App(
     group_parameters=Group("Options"),
     help_epilogue=examples("qk-mcp projects add app:~/code/app", "qk-mcp inspect app"),
 )
-# By name, so that a command pays only for its own imports.
+# As strings, so that a command imports only what it needs itself.
 app.command(
-    "qk_mcp.cli.commands.serve:serve",
+    "qk_mcp.cli.commands.serve:serve_command",
     name="serve",
     help_epilogue=examples("qk-mcp serve", "qk-mcp serve --project app:~/code/app --log-file ~/qk-mcp.log"),
 )
 app.command("qk_mcp.cli.commands.projects:projects", name="projects")
 app.command(
-    "qk_mcp.cli.commands.inspect:inspect",
+    "qk_mcp.cli.commands.inspect:inspect_command",
     name="inspect",
     usage="Usage: qk-mcp inspect [OPTIONS] [PROJECT] [TASK]",
     help_epilogue=examples("qk-mcp inspect", "qk-mcp inspect app build"),
 )
 app.command(
-    "qk_mcp.cli.commands.run:run",
+    "qk_mcp.cli.commands.run:run_command",
     name="run",
     usage="Usage: qk-mcp run [OPTIONS] [PROJECT] TASK [ARGS...]",
     help_epilogue=examples("qk-mcp run app build --fast", "qk-mcp run --json test"),
@@ -56,32 +56,32 @@ app.command(
     help_epilogue=examples("qk-mcp uninstall cursor", "qk-mcp uninstall claude-code --name tasks"),
 )
 app.command(
-    "qk_mcp.cli.commands.doctor:doctor",
+    "qk_mcp.cli.commands.doctor:doctor_command",
     name="doctor",
     help_epilogue=examples("qk-mcp doctor", "qk-mcp doctor --project app:~/code/app"),
 )
 app.command(
-    "qk_mcp.cli.completion.install:install_completion",
+    "qk_mcp.cli.commands.install_completion:install_completion",
     name="--install-completion",
     help_epilogue=examples("qk-mcp --install-completion", "qk-mcp --install-completion zsh"),
 )
 
 
-def run(argv: list[str]) -> int:
-    """Run the command line and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+def run_app(argv: list[str]) -> int:
+    """Run a command line and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     try:
         _fill_standard_streams()
-        code = _run(argv)
+        code = _dispatch(argv)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has all that it wanted
+    except BrokenPipeError:  # the reader needs no more
         code = 0
-    except SystemExit as leaving:  # rich leaves so when its reader has
-        code = 0 if isinstance(leaving.__context__, BrokenPipeError) else 1
+    except SystemExit as exit_:  # rich exits when it meets a broken pipe
+        code = 0 if isinstance(exit_.__context__, BrokenPipeError) else 1
     except QkMcpError as failure:
-        tell(failure)
+        print_failure(failure)
         code = failure.exit_code
     except OSError as error:
-        tell(QkMcpError(error.strerror or str(error), str(error.filename or "")))
+        print_failure(QkMcpError(error.strerror or str(error), str(error.filename or "")))
         code = 1
     except KeyboardInterrupt:
         code = 130
@@ -90,13 +90,13 @@ def run(argv: list[str]) -> int:
     return code
 
 
-def _run(argv: list[str]) -> int:
+def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] in app.help_flags:
-        app.resolved_commands()  # their first lines stand in the list
+        app.resolved_commands()  # the list of commands shows the first line of each help
     argv = _with_command(argv)
     if argv[0] not in ("serve", "run") and os.environ.get("COLUMNS", "").strip() == "0":
-        del os.environ["COLUMNS"]  # some shells and editors say so for "unknown"
-    if argv[0] != "serve" and hasattr(sys.stdout, "reconfigure"):  # it flushes: what lies there must not reach a client
+        del os.environ["COLUMNS"]  # some shells and editors set 0 for "unknown"
+    if argv[0] != "serve" and hasattr(sys.stdout, "reconfigure"):  # it flushes, and `serve` must not write there
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         result = app(
@@ -106,14 +106,14 @@ def _run(argv: list[str]) -> int:
             print_error=False,
         )
     except CycloptsError as error:
-        from qk_mcp.cli.ui.usage_errors import explain
+        from qk_mcp.cli.ui.usage_errors import usage_error
 
-        raise explain(error) from None
+        raise usage_error(error, app) from None
     return result if isinstance(result, int) else 0
 
 
 def _with_command(argv: list[str]) -> list[str]:
-    """Put `serve` in front of a command line without a command; `--help` and its like belong to the app."""
+    """Return a command line that begins with a command: `serve` if it has none, except for the app's own options."""
     if not argv or (argv[0].startswith("-") and argv[0] not in app):
         return ["serve", *argv]
     if argv[0] == "run":
@@ -124,7 +124,7 @@ def _with_command(argv: list[str]) -> list[str]:
 
 
 def _fill_standard_streams() -> None:
-    """Put the null device where a standard stream is closed, so that no file of ours takes its place."""
+    """Open the null device for each closed standard stream, so that no other file gets its descriptor."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
@@ -133,7 +133,7 @@ def _fill_standard_streams() -> None:
 
 
 def _settle(stream: TextIO) -> None:
-    """Leave nothing in a stream that Python would try, and fail, to write when it ends."""
+    """Flush a stream, or drop what cannot be written, so that Python does not fail to write it when it exits."""
     try:
         stream.flush()
     except (OSError, ValueError):

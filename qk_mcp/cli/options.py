@@ -1,4 +1,4 @@
-"""What the commands that deal with projects have in common: their options."""
+"""The options that the commands for projects share."""
 
 import os
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ ProjectOption = Annotated[
 ]
 ConfigOption = Annotated[
     Path | None,
-    Parameter(name="--config", metavar="FILE", help="Use this config, TOML or JSON, not your own."),
+    Parameter(name="--config", metavar="FILE", help="Use this config (TOML or JSON) instead of your own."),
 ]
 DescribeTimeoutOption = Annotated[
     float,
@@ -36,7 +36,7 @@ _LONGEST = 86_400
 
 
 def registry_of(declarations: Sequence[str] | None, config: Path | None) -> Registry:
-    """Return the projects that the options name, as `serve` would serve them; warnings go to stderr."""
+    """Return the projects that `serve` would serve with these options; print warnings to stderr."""
     registry = build_registry(declarations or [], config, environ=os.environ, cwd=current_directory())
     for warning in registry.warnings:
         warn(warning)
@@ -44,6 +44,6 @@ def registry_of(declarations: Sequence[str] | None, config: Path | None) -> Regi
 
 
 def check_seconds(option: str, seconds: float) -> None:
-    """Raise InvalidOption unless `seconds` is a time that can be waited for."""
+    """Raise InvalidOption unless `seconds` is positive and less than a day."""
     if not 0 < seconds < _LONGEST:
         raise InvalidOption(option, f"it must be more than 0 and less than {_LONGEST} seconds, not {seconds:g}")

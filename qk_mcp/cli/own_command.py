@@ -1,4 +1,4 @@
-"""How this program is started in the user's shell: for lines that are to be copied."""
+"""The words that start this program in the user's shell, for commands that the user copies."""
 
 import os
 import shutil
@@ -6,25 +6,25 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["head", "is_ours", "program"]
+__all__ = ["own_command", "read_script_head", "starts_this_program"]
 
 
-def program() -> list[str]:
-    """Return the words before the command: `qk-mcp` only where a shell finds this installation by that name."""
+def own_command() -> list[str]:
+    """Return the words that start this program: `qk-mcp` if a shell finds this installation by that name."""
     found = shutil.which("qk-mcp")
-    with suppress(OSError):
-        if found and is_ours(head(Path(found))):
+    with suppress(OSError):  # a script that cannot be read is not ours
+        if found and starts_this_program(read_script_head(Path(found))):
             return ["qk-mcp"]
     if os.path.basename(sys.argv[0]) == "qk-mcp":
         return [sys.argv[0]]
     return [sys.executable, "-m", "qk_mcp"]
 
 
-def head(script: Path) -> str:
-    """Return the beginning of a console script. Raises OSError."""
+def read_script_head(script: Path) -> str:
+    """Return the first 4,096 bytes of a console script as text. Raises OSError."""
     return script.read_bytes()[:4096].decode(errors="replace")
 
 
-def is_ours(text: str) -> bool:
-    """Say whether a console script that begins so starts this program with this Python."""
+def starts_this_program(text: str) -> bool:
+    """Return whether a console script with this beginning starts this program with this Python."""
     return "qk_mcp" in text and os.path.join(os.path.dirname(sys.executable), "") in text

@@ -1,4 +1,4 @@
-"""Tells the word for a project from the word for a task."""
+"""Whether the first word of a command line is a project or a task."""
 
 from collections.abc import Sequence
 
@@ -7,15 +7,15 @@ from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
 from qk_mcp.text import nearest
 
-__all__ = ["choose", "is_path"]
+__all__ = ["is_path", "split_words"]
 
 
-def choose(registry: Registry, words: Sequence[str]) -> tuple[Project, list[str]]:
-    """Tell `PROJECT TASK ...` from `TASK ...`: return the project, and the words from the task on.
+def split_words(registry: Registry, words: Sequence[str]) -> tuple[Project, list[str]]:
+    """Return the project and the other words of `PROJECT TASK ...` or `TASK ...`.
 
-    A first word that is the name of a project, or a path (it begins with `.`, `/`
-    or `~`), is the project; otherwise it is a task of the default project. That
-    depends on no project's tasks. Raises ProjectNeeded, ProjectNotNamed and UnknownProject.
+    The first word is the project if it is the name of one or a path (it begins with `.`, `/` or `~`). Otherwise it
+    is a task of the default project. The projects' tasks play no part. Raises ProjectNeeded, ProjectNotNamed and
+    what `Registry.find` raises.
     """
     first, *rest = words
     known = [project.alias for project in registry.projects]
@@ -27,5 +27,5 @@ def choose(registry: Registry, words: Sequence[str]) -> tuple[Project, list[str]
 
 
 def is_path(word: str) -> bool:
-    """Say whether a word is meant for a path, by how it begins."""
+    """Return whether a word is meant as a path, by its beginning."""
     return word in (".", "..", "~") or word.startswith(("/", "./", "../", "~/"))

@@ -1,4 +1,4 @@
-"""Ends a command when a signal asks for it: with everything tidied up, or at once if asked twice."""
+"""Ends a command on SIGINT, SIGTERM or SIGHUP: after its clean-up, or at once on the second signal."""
 
 import asyncio
 import os
@@ -8,15 +8,15 @@ from typing import Any
 
 import anyio
 
-__all__ = ["run"]
+__all__ = ["run_until_signal"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run(command: Coroutine[Any, Any, int]) -> int:
+def run_until_signal(command: Coroutine[Any, Any, int]) -> int:
     """Run `command` in an event loop; return its exit code, or 128 plus the number of the signal that cancelled it.
 
-    A second signal ends the process where it stands: the supervisor of each guest sees that, and ends its tree.
+    A second signal ends the process at once; the supervisor of each guest notices and ends its process tree.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, exit codes of children are lost
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -25,17 +25,17 @@ def run(command: Coroutine[Any, Any, int]) -> int:
 
 async def _run(command: Coroutine[Any, Any, int]) -> int:
     loop = asyncio.get_running_loop()
-    came: list[int] = []
+    received: list[int] = []
 
     def on_signal(number: int) -> None:
-        if came:
+        if received:
             os._exit(128 + number)
-        came.append(number)
-        scope.cancel()  # which, unlike a task's `cancel`, leaves alone what is shielded
+        received.append(number)
+        scope.cancel()  # unlike `cancel` of a task, it respects shielded scopes
 
     with anyio.CancelScope() as scope:
         for number in _SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            if signal.getsignal(number) is not signal.SIG_IGN:  # ignored, for instance under nohup
                 loop.add_signal_handler(number, on_signal, int(number))
         return await command
-    return 128 + came[0]
+    return 128 + received[0]

@@ -1,4 +1,4 @@
-"""`qk-mcp doctor`: one screen of checks, with what mends each fault."""
+"""`qk-mcp doctor`: one screen of checks, with a remedy for each fault."""
 
 import json
 import os
@@ -24,16 +24,16 @@ from qk_mcp.projects.project import current_directory
 from qk_mcp.projects.registry import Registry, build_registry, config_path
 from qk_mcp.text import printable
 
-__all__ = ["doctor"]
+__all__ = ["doctor_command"]
 
 _COLOURS = {"ok": "32", "note": "33", "wrong": "1;31", "hint": "1;36"}
 _COLUMN = 7
-"""Where a check's text begins."""
+"""The column where the text of a check begins."""
 _WIDEST = 100
-"""Characters of a line, on however wide a terminal."""
+"""Characters of a line on a wider terminal."""
 
 
-def doctor(
+def doctor_command(
     *,
     project: ProjectOption = None,
     config: ConfigOption = None,
@@ -41,35 +41,35 @@ def doctor(
     project_files: Annotated[bool, Parameter(negative="")] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> int:
-    """Check everything that matters, and say what to mend.
+    """Check the installation, projects and clients, and say how to fix what is wrong.
 
-    The exit code is 1 when something is wrong.
+    The exit code is 1 if something is wrong.
 
     Parameters
     ----------
     project_files
         Also start servers that only a client's file in the current directory names.
     as_json
-        Print JSON only.
+        Print only JSON.
     """
     check_seconds("--describe-timeout", describe_timeout)
     registry = _registry(project or [], config)
-    done = []
+    checks_done = []
     ours = _checks(project or [], config, registry, describe_timeout)
     for check in chain(ours, check_clients(os.environ, project_files=project_files)):
-        done.append(check)
+        checks_done.append(check)
         if not as_json:
             print(_block(check), flush=True)
-    wrong = sum(check.status == "wrong" for check in done)
+    wrong = sum(check.status == "wrong" for check in checks_done)
     if as_json:
-        print(json.dumps({"ok": not wrong, "checks": [asdict(check) for check in done]}, indent=2))
+        print(json.dumps({"ok": not wrong, "checks": [asdict(check) for check in checks_done]}, indent=2))
     else:
-        print(f"\n{wrong} of {len(done)} checks found something wrong" if wrong else "\nnothing is wrong")
+        print(f"\n{wrong} of {len(checks_done)} checks found something wrong" if wrong else "\nnothing is wrong")
     return 1 if wrong else 0
 
 
 def _registry(declarations: list[str], config: Path | None) -> Registry | None:
-    """Return the projects that a server would have, or None when a config is in the way; the check of it says so."""
+    """Return the projects that a server would have, or None if a config is broken, which another check reports."""
     try:
         return build_registry(declarations, config, environ=os.environ, cwd=current_directory())
     except UsageError:
@@ -86,10 +86,10 @@ def _checks(declarations: list[str], config: Path | None, registry: Registry | N
     if file or not declarations:
         yield from checks.check_config(file)
     if registry is None:
-        yield Check("server", "note", "not tried: the config must be mended first")
+        yield Check("server", "note", "not tried: fix the config first")
     else:
         for warning in registry.warnings:
-            if not (file and warning.startswith(str(file))):  # the check of the config has told those
+            if not (file and warning.startswith(str(file))):  # the check of the config reports those
                 yield Check("projects", "note", warning)
         for project in registry.projects:
             yield checks.check_project(project, os.environ, seconds)
@@ -106,7 +106,7 @@ def _own_config() -> Path | None:
 
 
 def _block(check: Check) -> str:
-    """Return a check as lines that fit the terminal; in a pipe and a file, lines stay whole."""
+    """Return a check as lines that fit the terminal; lines stay whole in a pipe or a file."""
     first, *more = printable(f"{check.check}: {check.what}").splitlines()
     lines = _wrapped(first)
     for line in more:

@@ -1,4 +1,4 @@
-"""`qk-mcp inspect`: what an agent would see, for people."""
+"""`qk-mcp inspect`: shows people what an agent sees."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from qk_mcp.cli.options import (
     check_seconds,
     registry_of,
 )
-from qk_mcp.cli.project_or_task import choose
+from qk_mcp.cli.project_or_task import split_words
 from qk_mcp.errors import QkMcpError, UsageError
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from qk_mcp.projects.registry import Registry
     from qk_mcp.tasks.cache import CatalogCache
 
-__all__ = ["inspect"]
+__all__ = ["inspect_command"]
 
 _PAUSE = 0.5
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 _IDLE_SHARE = 10
-"""How many times longer than the last look the pause is where looking may mean describing anew: that is work."""
+"""Where each check describes a project again: the pause as a multiple of the time that the last one took."""
 _LONGEST_PAUSE = 5.0
-"""Seconds after which even that is worth it."""
+"""Seconds of such a pause at most."""
 
 
-def inspect(
+def inspect_command(
     name: Annotated[str | None, Parameter(name="PROJECT")] = None,
     task: Annotated[str | None, Parameter(name="TASK")] = None,
     /,
@@ -56,13 +56,13 @@ def inspect(
     name
         The name of a project, or a path in one; all projects if left out.
     task
-        A task, to be shown in full. One of the default project needs no PROJECT before it.
+        A task to show in full. A task of the default project needs no PROJECT.
     filter
         Only tasks with this text in a name or alias, in any case; with *, ? or [ it is a glob.
     as_json
-        Print JSON only: what list_tasks answers, and what is told of the interpreter.
+        Print only JSON: the answer of list_tasks, with each project's interpreter.
     watch
-        Show it again whenever a file changes.
+        Update the view when a file changes, until Ctrl+C.
     """
     check_seconds("--describe-timeout", describe_timeout)
     if watch and as_json:
@@ -71,16 +71,16 @@ def inspect(
     options = [word for text in project or () for word in ("--project", text)]
     options += ["--config", str(config)] if config else []
     view = replace(_view(registry, name, task, filter), options=options)
-    from qk_mcp.cli import signals as interruption
+    from qk_mcp.cli.signals import run_until_signal
 
-    return interruption.run(
+    return run_until_signal(
         _watch(view, describe_timeout) if watch else _print(view, describe_timeout, as_json=as_json)
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What is asked for: projects, and of one of them perhaps a task, whose name may be meant for a project's."""
+    """What to show: projects, or one task of one project; `others` are aliases that the task's name may mean."""
 
     projects: "Sequence[Project]"
     default: "Project | None"
@@ -88,7 +88,7 @@ class _View:
     pattern: str | None
     others: "Sequence[str] | None"
     options: "Sequence[str]" = ()
-    """What the command line said of where projects are declared."""
+    """The options of the command line that declare projects."""
 
 
 def _view(registry: "Registry", name: str | None, task: str | None, pattern: str | None) -> _View:
@@ -96,7 +96,7 @@ def _view(registry: "Registry", name: str | None, task: str | None, pattern: str
     if name is not None and task is not None:
         projects = (registry.find(name),)
     elif name is not None:
-        chosen, rest = choose(registry, [name])
+        chosen, rest = split_words(registry, [name])
         projects = (chosen,)
         if rest:
             task, others = name, [each.alias for each in registry.projects]
@@ -107,12 +107,12 @@ def _view(registry: "Registry", name: str | None, task: str | None, pattern: str
 
 
 async def _look(view: _View, catalogs: "CatalogCache", *, quiet: bool = False) -> "list[Inspected]":
-    from qk_mcp.cli.inspect import gather as inspecting
+    from qk_mcp.cli.inspect.gather import gather, with_filter, with_task
 
-    inspections = await inspecting.gather(view.projects, catalogs, quiet=quiet)
+    inspections = await gather(view.projects, catalogs, quiet=quiet)
     if view.task is not None:
-        return [inspecting.with_task(each, view.task, view.others) for each in inspections]
-    return [inspecting.with_filter(each, view.pattern) for each in inspections] if view.pattern else inspections
+        return [with_task(each, view.task, view.others) for each in inspections]
+    return [with_filter(each, view.pattern) for each in inspections] if view.pattern else inspections
 
 
 async def _print(view: _View, seconds: float, *, as_json: bool) -> int:
@@ -163,14 +163,14 @@ async def _watch(view: _View, seconds: float) -> NoReturn:
 
 
 def _draw(sheet: "Sheet", view: _View, inspections: "Sequence[Inspected]") -> None:
-    from qk_mcp.cli.inspect import project_view as render
-    from qk_mcp.cli.inspect import task_view as render_task
+    from qk_mcp.cli.inspect.project_view import show_project
+    from qk_mcp.cli.inspect.task_view import show_task
 
     for position, inspected in enumerate(inspections):
         if position:
             sheet.line()
         default = inspected.project == view.default
         if view.task is not None and inspected.catalog is not None:
-            render_task.show(sheet, inspected, view.options)
+            show_task(sheet, inspected, view.options)
         else:
-            render.project(sheet, inspected, default=default, pattern=view.pattern)
+            show_project(sheet, inspected, default=default, pattern=view.pattern)

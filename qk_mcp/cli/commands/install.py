@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from qk_mcp.cli.options import ConfigOption, ProjectOption
-from qk_mcp.cli.own_command import program
+from qk_mcp.cli.own_command import own_command
 from qk_mcp.cli.ui.messages import note, warn
 from qk_mcp.clients.entries import fill_command, launch_of, make_entry, snippet, starts_qk_mcp
 from qk_mcp.clients.files import is_editable, put_server, read_servers, remove_server
@@ -168,7 +168,7 @@ def _show(to: Client, file: Path, name: str, launch: list[str]) -> None:
         warn(f"there is another server named {name!r}: {_describe(to, entry)}")
     if is_editable(to):
         words = [word for word in sys.argv[1:] if word != "--force"]
-        _say("or let qk-mcp do it", shlex.join([*program(), *words, "--write", *["--force"] * (entry is not None)]))
+        _say("or let qk-mcp do it", shlex.join([*own_command(), *words, "--write", *["--force"] * (entry is not None)]))
     if to.own and shutil.which(to.own.program):
         _say("or run", shlex.join([to.own.program, *fill_command(to, to.own.add, name, launch)]))
     if to.name == "cursor":

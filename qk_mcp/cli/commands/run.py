@@ -1,4 +1,4 @@
-"""`qk-mcp run`: one task, run as `run_task` runs it for an agent, with its output live in the terminal."""
+"""`qk-mcp run`: runs one task as `run_task` runs it for an agent, with live output in the terminal."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from qk_mcp.cli.options import ConfigOption, ProjectOption, check_seconds, registry_of
-from qk_mcp.cli.project_or_task import choose
+from qk_mcp.cli.project_or_task import split_words
 from qk_mcp.cli.ui.messages import note
 from qk_mcp.errors import MisplacedOption, NoSuchTask, QkMcpError, RunTimedOut, TaskNotNamed, UnknownTask, UsageError
 from qk_mcp.text import nearest
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from qk_mcp.projects.project import Project
     from qk_mcp.runs.streams import Stream
 
-__all__ = ["run", "shield_task"]
+__all__ = ["run_command", "shield_task"]
 
 _BROKEN_PIPE = 128 + 13
-"""The exit code that a shell shows for a program that SIGPIPE ended."""
+"""The exit code that a shell shows for a program ended by SIGPIPE."""
 
 
-def run(
+def run_command(
     *words: Annotated[str, Parameter(name="TASK")],
     project: ProjectOption = None,
     config: ConfigOption = None,
@@ -34,33 +34,33 @@ def run(
 ) -> int:
     """Run a task as an agent would.
 
-    A first word that is the name of a project, or a path in one that begins with . / or ~, is the project;
-    any other is a task of the default project, the only one or the one that the current directory belongs to.
-    Standard input is passed on from a pipe or a file; a terminal's is not, for an agent has none.
+    The first word is the project if it is the name of one, or a path in one that begins with . / or ~. Otherwise it is
+    a task of the default project: the only one, or the one of the current directory. The task gets your standard
+    input if it is a pipe or a file, but not a terminal, because an agent has none.
 
     Parameters
     ----------
     words
-        The task, by its name or an alias. Everything after it is the task's own; options of qk-mcp come before.
+        The task's name or alias, and its arguments. Options of qk-mcp come before the task.
     timeout
-        Seconds after which the task is stopped, with all that it started; without it, there is no limit.
+        Seconds after which the task and all that it started is stopped; no limit by default.
     as_json
-        Print only the JSON that an agent would get, at the end.
+        Print only the JSON that an agent would get, when the task has ended.
     """
     if timeout is not None:
         check_seconds("--timeout", timeout)
     registry = registry_of(project, config)
     if not words:
         raise UsageError("which task?", hint="qk-mcp inspect lists the tasks of your projects")
-    chosen, rest = choose(registry, words)
+    chosen, rest = split_words(registry, words)
     if not rest:
         raise TaskNotNamed(chosen.alias)
     task, *args = rest
 
-    from qk_mcp.cli import signals as interruption
+    from qk_mcp.cli.signals import run_until_signal
 
     try:
-        return interruption.run(_run(chosen, task, args, timeout, as_json=as_json))
+        return run_until_signal(_run(chosen, task, args, timeout, as_json=as_json))
     except UnknownTask as failure:
         if len(rest) < len(words) and task.startswith("-"):
             value = args[:1] if task in ("--timeout", "--project", "--config") else []
@@ -69,15 +69,15 @@ def run(
         raise NoSuchTask(chosen.alias, task, failure.near, projects) from None
     except RunTimedOut as failure:
         if as_json:
-            raise  # with the output so far, which is not in the terminal then
+            raise  # with the output so far, which the terminal does not have
         hint = "give its input on stdin, or run it with qk" if failure.why else "give it a larger --timeout"
         raise QkMcpError(failure.what, failure.why, hint) from None
 
 
 def shield_task(words: Sequence[str], app: App) -> list[str]:
-    """Return the words of a `run` command with `--` before the first that is not an option of `app`, this command.
+    """Return the words after `run` with `--` before the first one that is not an option of the command, `app`.
 
-    What follows is passed on as it is, so that options of the task are not taken for the command's own.
+    Words after `--` belong to the task, so that its options are not parsed as options of the command.
     """
     arguments = app.assemble_argument_collection()
     with_value = {name for argument in arguments if not argument.is_flag() for name in argument.names}
@@ -108,7 +108,7 @@ async def _run(project: "Project", task: str, args: Sequence[str], limit: float 
                     _write(1 if stream == "stdout" else 2, data)
                 except OSError as error:
                     failure = error
-                    scope.cancel()  # nobody wants to know more
+                    scope.cancel()  # nobody reads the rest
 
         outcome = await run_in_guest(guest, request, sink=None if as_json else show)
     if isinstance(failure, BrokenPipeError):
@@ -123,7 +123,7 @@ async def _run(project: "Project", task: str, args: Sequence[str], limit: float 
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """Write all of it, also where another process that shares the descriptor has made it non-blocking."""
+    """Write all of `data`, even if another process has made the shared descriptor non-blocking."""
     rest = memoryview(data)
     while rest:
         try:

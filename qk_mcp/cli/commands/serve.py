@@ -7,15 +7,15 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from qk_mcp.cli.options import ConfigOption, DescribeTimeoutOption, ProjectOption, check_seconds, registry_of
-from qk_mcp.cli.ui import log
+from qk_mcp.cli.ui.log import configure_log
 from qk_mcp.errors import InvalidOption
 
-__all__ = ["serve"]
+__all__ = ["serve_command"]
 
 _LEAST_OUTPUT = 4_000
 
 
-def serve(
+def serve_command(
     *,
     project: ProjectOption = None,
     config: ConfigOption = None,
@@ -28,8 +28,8 @@ def serve(
 ) -> None:
     """Serve the tasks of projects to an agent, over MCP on stdio.
 
-    Without --project and --config: the projects that `qk-mcp projects add` registered, and the one
-    that the current directory belongs to.
+    Without --project and --config, it serves the projects of your config (`qk-mcp projects add`) and the project of
+    the current directory.
 
     Parameters
     ----------
@@ -47,10 +47,10 @@ def serve(
     if max_output < _LEAST_OUTPUT:
         raise InvalidOption("--max-output", f"it must be {_LEAST_OUTPUT} or more, not {max_output}")
     check_seconds("--describe-timeout", describe_timeout)
-    log.configure(verbose, quiet, log_file)
+    configure_log(verbose, quiet, log_file)
     registry = registry_of(project, config)
     if sys.stdin is not None and sys.stdin.isatty():
-        print("qk-mcp waits for an MCP client on stdin; press Ctrl+C to leave", file=sys.stderr)
+        print("qk-mcp waits for an MCP client on stdin; press Ctrl+C to exit", file=sys.stderr)
 
     from qk_mcp.server.stdio import serve_stdio
 

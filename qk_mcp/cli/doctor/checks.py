@@ -1,4 +1,4 @@
-"""The checks of `qk-mcp doctor`: each looks at one thing and says how it is and what mends it."""
+"""The checks of `qk-mcp doctor`: each examines one thing and returns its state and a remedy."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from qk_mcp import __version__
-from qk_mcp.cli.own_command import head, is_ours
+from qk_mcp.cli.own_command import read_script_head, starts_this_program
 from qk_mcp.errors import QkMcpError
 from qk_mcp.projects.config import read_config
 from qk_mcp.projects.project import Project
@@ -20,32 +20,32 @@ from qk_mcp.projects.project import Project
 __all__ = ["Check", "check_config", "check_project", "check_scripts", "check_server", "check_version", "failed"]
 
 _SLOW = 5.0
-"""Seconds of describing above which an agent's wait is worth a word."""
+"""Seconds of describing above which the check notes that agents wait for it."""
 _IMPATIENT = 10.0
 """Seconds that the least patient client gives a server to start."""
 _PASSED = ("HOME", "LOGNAME", "SHELL", "TERM", "USER")
 _BARE_PATH = "/usr/local/bin:/usr/bin:/bin"
-"""The variables that graphical clients pass on, and a PATH such as theirs."""
+"""The variables that graphical clients pass on, and a PATH like theirs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was looked at, and how it is."""
+    """What was examined, and its state."""
 
     check: str
     status: Literal["ok", "note", "wrong"]
     what: str
-    """One line, or more; the first says it all."""
+    """One or more lines; the first is the summary."""
     remedy: str = ""
 
 
 def failed(check: str, failure: QkMcpError) -> Check:
-    """Return the check that ended in a failure."""
+    """Return the check that a failure ended."""
     return Check(check, "wrong", "\n".join(filter(None, (failure.what, failure.why))), failure.hint)
 
 
 def check_version() -> Check:
-    """Tell which program this is."""
+    """Report the version and the interpreter of this program."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
@@ -58,11 +58,11 @@ def check_version() -> Check:
 
 
 def check_scripts(environ: Mapping[str, str]) -> Iterator[Check]:
-    """Tell which `qk-mcp` a shell starts, and whether quickie's script of that name has replaced ours."""
+    """Report which `qk-mcp` a shell starts, and whether quickie's script of that name has replaced ours."""
     own = _own_script()
     first = shutil.which("qk-mcp", path=environ.get("PATH"))
     if first is None:
-        what = f"no qk-mcp is on PATH\nit can be started as {shlex.join([sys.executable, '-m', 'qk_mcp'])}"
+        what = f"no qk-mcp is on PATH\nstart it as {shlex.join([sys.executable, '-m', 'qk_mcp'])}"
         yield Check("command", "note", what, f"add {own.parent} to PATH" if own else "")
     else:
         yield _script(Path(first), "the qk-mcp that a shell finds", own)
@@ -84,25 +84,25 @@ def _own_script() -> Path | None:
 
 def _script(script: Path, which: str, own: Path | None) -> Check:
     try:
-        text = head(script)
+        text = read_script_head(script)
     except OSError as error:
         return Check("command", "wrong", f"{which} cannot be read: {error.strerror}\n{script}", _reinstallation())
     if "quickie" in text and "qk_mcp" not in text:
         if own and script.samefile(own):
-            what = f"{which} is quickie's own server, which took the place of ours\n{script}"
+            what = f"{which} is quickie's own server, which has replaced ours\n{script}"
             return Check("command", "wrong", what, _reinstallation())
         what = f"{which} is quickie's own server, of another environment\n{script}"
         start = shlex.join([sys.executable, "-m", "qk_mcp"])
         return Check("command", "wrong", what, f"start this one as {start}, or put its directory first on PATH")
     if "qk_mcp" not in text:
-        return Check("command", "note", f"what {which} is cannot be told: a shim, or another program\n{script}")
-    if not is_ours(text):
+        return Check("command", "note", f"cannot identify {which}: it is a shim or another program\n{script}")
+    if not starts_this_program(text):
         return Check("command", "note", f"{which} belongs to another installation\n{script}")
     return Check("command", "ok", f"{which} is this one\n{script}")
 
 
 def _reinstallation() -> str:
-    """Return the command that puts our script back, by what installed this program."""
+    """Return the command that restores our script, which depends on what installed this program."""
     from qk_mcp.interpreters.installation import install_command
 
     prefix = Path(sys.prefix)
@@ -115,7 +115,7 @@ def _reinstallation() -> str:
 
 
 def _origin() -> str:
-    """Return what pip installs this program from: the directory that it came from, or the package index."""
+    """Return what to give pip: the directory that this program was installed from, or its name on the index."""
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import unquote, urlsplit
 
@@ -128,7 +128,7 @@ def _origin() -> str:
 
 
 def check_config(file: Path | None) -> Iterator[Check]:
-    """Tell whether a config can be read, is valid, and can be changed by its owner alone; None is none to read."""
+    """Report whether a config is readable, valid and private; None if there is none."""
     if file is None:
         yield Check("config", "ok", "there is none, and none is needed")
         return
@@ -145,7 +145,7 @@ def check_config(file: Path | None) -> Iterator[Check]:
 
 
 def check_project(project: Project, environ: Mapping[str, str], seconds: float) -> Check:
-    """Describe a project's tasks, as a server does before it lists them."""
+    """Describe a project's tasks as a server does."""
     import asyncio
 
     from qk_mcp.interpreters.plan import resolve
@@ -172,9 +172,9 @@ def check_project(project: Project, environ: Mapping[str, str], seconds: float) 
         f"{_count(len(catalog.tasks), 'task')}, described in {took:.2f} s\nroot {catalog.root}\n"
         f"Python {interpreter.python} ({interpreter.reason}), quickie {interpreter.quickie}"
     )
-    spoilt = [*catalog.problems, *(f"{task.name}: {task.error}" for task in catalog.tasks if task.error)]
-    if spoilt:
-        return Check(subject, "wrong", "\n".join((what, *spoilt)), "mend what is named")
+    problems = [*catalog.problems, *(f"{task.name}: {task.error}" for task in catalog.tasks if task.error)]
+    if problems:
+        return Check(subject, "wrong", "\n".join((what, *problems)), "fix what is named above")
     if took > _SLOW:
         return Check(subject, "note", what, "move slow work from the module's import into tasks: agents wait for it")
     if elsewhere := _choice_elsewhere(project, interpreter.python, environ):
@@ -184,21 +184,21 @@ def check_project(project: Project, environ: Mapping[str, str], seconds: float) 
 
 
 def _choice_elsewhere(project: Project, chosen: Path, environ: Mapping[str, str]) -> str:
-    """Say so if the Python of a project hangs on variables that a graphical client does not pass on."""
+    """Return what differs if the choice of Python depends on variables that graphical clients do not pass on."""
     from qk_mcp.interpreters.plan import resolve
 
     passed = {name: environ[name] for name in _PASSED if name in environ} | {"PATH": _BARE_PATH}
     try:
         found = resolve(project, passed).interpreter
     except QkMcpError:
-        return "started by a graphical client, the server would find no Python for it"
+        return "a server started by a graphical client finds no Python for it"
     if found.python == chosen:
         return ""
-    return f"started by a graphical client, the server would take {found.python} ({found.reason})"
+    return f"a server started by a graphical client uses {found.python} ({found.reason})"
 
 
 def check_server(options: Sequence[str], seconds: float) -> Check:
-    """Have a client's first conversation with a server of our own; `seconds` bound the describing of a project."""
+    """Start a server and talk to it as a client does; describing a project may take `seconds`."""
     from qk_mcp.cli.doctor.handshake import END_LIMIT, shake_hands
 
     command = [sys.executable, "-P", "-m", "qk_mcp", "serve", *options, "--describe-timeout", f"{seconds:g}"]

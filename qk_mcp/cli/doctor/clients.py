@@ -13,7 +13,7 @@ from typing import Any
 from qk_mcp import __version__
 from qk_mcp.cli.doctor.checks import Check
 from qk_mcp.cli.doctor.handshake import Hello, greet
-from qk_mcp.cli.own_command import program
+from qk_mcp.cli.own_command import own_command
 from qk_mcp.clients.entries import launch_of, starts_qk_mcp
 from qk_mcp.clients.files import is_editable, read_servers
 from qk_mcp.clients.known import CLIENTS, Client, client_file
@@ -58,7 +58,7 @@ def check_clients(environ: Mapping[str, str], *, project_files: bool) -> Iterato
                     else:
                         yield _not_started(place, name, launch)
     if not known:
-        yield Check("clients", "note", "none starts this server", f"{shlex.join(program())} install CLIENT --write")
+        yield Check("clients", "note", "none starts this server", f"{shlex.join(own_command())} install CLIENT --write")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Place:
         """Return the command that fixes an entry and keeps its projects and config."""
         if self.base or not is_editable(self.client):
             return self.by_hand()
-        words = [*program(), "install", self.client.name]
+        words = [*own_command(), "install", self.client.name]
         words += [word for pair in _options(launch) if pair[0] in ("--project", "--config") for word in pair]
         words += ["--name", name] if name != "qk-mcp" else []
         return shlex.join([*words, "--write", "--force"])

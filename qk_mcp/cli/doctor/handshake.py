@@ -1,4 +1,4 @@
-"""A first conversation with a server of our own, over stdio, as a client would have it."""
+"""A client's first conversation with a server over stdio."""
 
 import json
 import os
@@ -18,51 +18,51 @@ from qk_mcp.errors import ServerFailed
 __all__ = ["END_LIMIT", "Handshake", "Hello", "greet", "shake_hands"]
 
 _START_LIMIT = 30.0
-"""Seconds until `initialize` must be answered: what the most patient clients allow."""
+"""Seconds for the answer to `initialize`: as many as the most patient clients allow."""
 
 _REVISION = "2025-11-25"
 END_LIMIT = 2.0
-"""Seconds that a server has to end once its stdin is closed; clients wait as long before they kill it."""
-_TOLD = 2_000
-"""Characters of the server's standard error that a failure tells."""
+"""Seconds for a server to end after its stdin is closed; clients wait as long before they kill it."""
+_MAX_STDERR = 2_000
+"""Characters of the server's standard error in a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """How a server answered `initialize`."""
+    """The answer of a server to `initialize`."""
 
     name: str
     version: str
     seconds: float
-    """Since it was started."""
+    """From the start of the server to its answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """What the server answered."""
+    """The answers of a server."""
 
     hello: Hello
     tools: tuple[str, ...]
     entries: tuple[Mapping[str, Any], ...]
-    """What `list_tasks` returned: an entry a project."""
+    """The answer of `list_tasks`: one entry per project."""
     end: float
-    """Seconds that it took to end."""
+    """Seconds that the server took to end."""
 
 
 def greet(command: Sequence[str], *, cwd: Path, environ: Mapping[str, str]) -> Hello:
-    """Start a server, which may be of any kind, initialize it, end it. Raises ServerFailed."""
+    """Start any MCP server, initialize it and end it. Raises ServerFailed."""
     with _conversation(command, cwd, environ) as (wire, _):
         return _initialize(wire)
 
 
 def shake_hands(command: Sequence[str], patience: float) -> Handshake:
-    """Start a server, ask it for its tools and its projects' tasks, end it.
+    """Start a server, ask it for its tools and its projects' tasks, and end it.
 
-    `patience` is how many seconds the listing may take. Raises ServerFailed.
+    The listing may take `patience` seconds. Raises ServerFailed.
     """
     with _conversation(command) as (wire, server):
         hello = _initialize(wire)
-        wire.say({"method": "notifications/initialized"})
+        wire.send({"method": "notifications/initialized"})
         tools = wire.ask("tools/list", _START_LIMIT)["tools"]
         listing = wire.ask("tools/call", patience, name="list_tasks", arguments={})
         if listing.get("isError"):
@@ -85,7 +85,7 @@ def _conversation(
                 stderr=errors,
                 cwd=cwd,
                 env=environ,
-                start_new_session=True,  # so that what it starts can be ended with it
+                start_new_session=True,  # so that its children can be ended with it
             )
         except OSError as error:
             raise ServerFailed(f"it could not be started: {error.strerror}", "") from None
@@ -98,8 +98,8 @@ def _conversation(
         except ServerFailed as failure:
             _end(server)
             errors.seek(0)
-            said = errors.read().decode(errors="replace").strip()[-_TOLD:]
-            raise ServerFailed(failure.fault, failure.why or said) from None
+            stderr = errors.read().decode(errors="replace").strip()[-_MAX_STDERR:]
+            raise ServerFailed(failure.fault, failure.why or stderr) from None
         finally:
             _end(server)
 
@@ -117,7 +117,7 @@ _HELLO = {
 
 
 class _Wire:
-    """The client's ends of a server's pipes."""
+    """Sends messages to a server and receives its answers."""
 
     def __init__(self, stdin: IO[bytes], stdout: IO[bytes], began: float) -> None:
         self.began = began
@@ -127,16 +127,16 @@ class _Wire:
         self._received = bytearray()
         self._asked = 0
 
-    def say(self, message: Mapping[str, Any]) -> None:
-        """Send a message; small enough for the pipe to take it at once."""
-        with suppress(BrokenPipeError):  # what is then missing is an answer
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message, which must be smaller than a pipe."""
+        with suppress(BrokenPipeError):  # the missing answer is the failure
             self._stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
             self._stdin.flush()
 
     def ask(self, method: str, seconds: float, **params: Any) -> Any:
         """Send a request and return its result. Raises ServerFailed."""
         self._asked += 1
-        self.say({"id": self._asked, "method": method, "params": params})
+        self.send({"id": self._asked, "method": method, "params": params})
         deadline = time.monotonic() + seconds
         while True:
             line = self._line(method, deadline, seconds)
@@ -144,8 +144,8 @@ class _Wire:
                 message = json.loads(line)
                 answers = message.get("id") == self._asked and "method" not in message
             except (ValueError, AttributeError):
-                told = line[:200].decode(errors="replace")
-                raise ServerFailed("it wrote to stdout what is no message", told) from None
+                text = line[:200].decode(errors="replace")
+                raise ServerFailed("it wrote something other than a message to stdout", text) from None
             if answers and "error" in message:
                 raise ServerFailed(f"it refused {method}", str(message["error"].get("message")))
             if answers:
@@ -171,13 +171,13 @@ def _end(server: subprocess.Popen[bytes]) -> float:
     assert server.stdin
     with suppress(OSError):
         server.stdin.close()
-    for insist in (signal.SIGTERM, signal.SIGKILL):
+    for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             server.wait(END_LIMIT)
             break
         except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError, PermissionError):  # macOS has the second for what has just ended
-                os.killpg(server.pid, insist)
+            with suppress(ProcessLookupError, PermissionError):  # macOS raises the second for a zombie
+                os.killpg(server.pid, number)
     server.wait()
     if server.stdout:
         server.stdout.close()

@@ -1,1 +1,1 @@
-"""What `qk-mcp inspect` shows, and how it looks."""
+"""What `qk-mcp inspect` shows, and its layout."""

@@ -1,4 +1,4 @@
-"""What `inspect` shows, gathered: each project's interpreter, and its catalogue or why there is none."""
+"""Gathers what `inspect` shows: each project's interpreter and catalogue, or why there is none."""
 
 import os
 import sys
@@ -21,12 +21,12 @@ from qk_mcp.text import nearest
 __all__ = ["Inspected", "gather", "with_filter", "with_task", "written"]
 
 _MOMENT = 0.4
-"""Seconds after which somebody who waits wants to know for what."""
+"""Seconds after which a terminal shows what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """A project as it is now: with a `catalog` or a `failure`, which says why if there is no `interpreter` either."""
+    """The state of a project: either `catalog` or `failure` is set, and `failure` explains a missing `interpreter`."""
 
     project: Project
     root: Path | None = None
@@ -36,7 +36,7 @@ class Inspected:
 
 
 async def gather(projects: Sequence[Project], catalogs: CatalogCache, *, quiet: bool = False) -> list[Inspected]:
-    """Inspect the projects, a few at a time; unless `quiet`, a terminal on stderr shows what is waited for."""
+    """Inspect the projects, a few at a time; unless `quiet`, a terminal on stderr shows which are missing."""
     inspections: dict[str, Inspected] = {}
     free = anyio.CapacityLimiter(max(2, os.cpu_count() or 1))
 
@@ -44,7 +44,7 @@ async def gather(projects: Sequence[Project], catalogs: CatalogCache, *, quiet: 
         async with free:
             inspections[project.alias] = await _inspect(project, catalogs)
 
-    async def tell() -> None:
+    async def show_progress() -> None:
         await anyio.sleep(_MOMENT)
         from rich.console import Console
         from rich.text import Text
@@ -55,13 +55,13 @@ async def gather(projects: Sequence[Project], catalogs: CatalogCache, *, quiet: 
                 status.update(Text(f"describing {names}", overflow="ellipsis", no_wrap=True))
                 await anyio.sleep(0.1)
 
-    async with anyio.create_task_group() as beside:
+    async with anyio.create_task_group() as display:
         if not quiet and sys.stderr.isatty():
-            beside.start_soon(tell)
-        async with anyio.create_task_group() as together:
+            display.start_soon(show_progress)
+        async with anyio.create_task_group() as group:
             for project in projects:
-                together.start_soon(inspect, project)
-        beside.cancel_scope.cancel()
+                group.start_soon(inspect, project)
+        display.cancel_scope.cancel()
     return [inspections[project.alias] for project in projects]
 
 
@@ -76,7 +76,7 @@ async def _inspect(project: Project, catalogs: CatalogCache) -> Inspected:
 
 
 def with_filter(inspected: Inspected, pattern: str) -> Inspected:
-    """Return the same with the tasks that `list_tasks` keeps for this filter."""
+    """Return `inspected` with only the tasks that `list_tasks` returns for this filter."""
     catalog = inspected.catalog
     if catalog is None:
         return inspected
@@ -85,7 +85,7 @@ def with_filter(inspected: Inspected, pattern: str) -> Inspected:
 
 
 def with_task(inspected: Inspected, name: str, projects: Sequence[str] | None) -> Inspected:
-    """Return the same with one task; raise NoSuchTask. `projects` are names that may have been meant as well."""
+    """Return `inspected` with one task. Raises NoSuchTask; `projects` are aliases that the name may mean instead."""
     catalog = inspected.catalog
     if catalog is None:
         return inspected
@@ -116,11 +116,11 @@ def _outcome(inspected: Inspected) -> Catalog | QkMcpError:
 
 def _for_people(inspected: Inspected) -> dict[str, Any]:
     found, catalog = inspected.interpreter, inspected.catalog
-    told = found and {
+    interpreter = found and {
         "python": str(found.python),
         "version": catalog.python if catalog else found.version,
         "quickie": catalog.quickie if catalog else found.quickie,
         "reason": found.reason,
         "passed_over": list(found.passed),
     }
-    return {"interpreter": told, "uncacheable": (catalog.uncacheable or None) if catalog else None}
+    return {"interpreter": interpreter, "uncacheable": (catalog.uncacheable or None) if catalog else None}

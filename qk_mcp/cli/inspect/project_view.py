@@ -1,4 +1,4 @@
-"""How `inspect` looks: a project and its tasks."""
+"""Shows a project and its tasks."""
 
 import os
 import socket
@@ -14,19 +14,19 @@ from qk_mcp.cli.ui.tables import Sheet
 from qk_mcp.tasks.catalog import Catalog, Task
 from qk_mcp.tasks.usage import usage_line
 
-__all__ = ["linked", "project"]
+__all__ = ["linked", "show_project"]
 
 _LARGE = 20
-"""Tasks from which on they are shown by namespace."""
+"""Number of tasks from which they are grouped by namespace."""
 _INDENT = 2
 _WIDEST = (30, 44)
-"""Characters of a name, and of arguments, that stand in one line at most; longer ones are broken."""
+"""Greatest widths of the columns for names and arguments; longer texts are wrapped."""
 _ENOUGH = 60
 """The same of a description, and of a place; half of that will do for a description where there is no more room."""
 
 
-def project(sheet: Sheet, inspected: Inspected, *, default: bool, pattern: str | None) -> None:
-    """Show a project and its tasks; of the tasks, those that `pattern` has kept."""
+def show_project(sheet: Sheet, inspected: Inspected, *, default: bool, pattern: str | None) -> None:
+    """Show a project and its tasks; `pattern` is the filter that was applied to them."""
     sheet.line((inspected.project.alias, "bold"), ("  the default project" if default else "", "dim"))
     facts = [[Text(f"{label:<7}", style), Text(text)] for label, text, style in _facts(inspected, pattern)]
     sheet.table(facts, _INDENT, [7])
@@ -36,19 +36,19 @@ def project(sheet: Sheet, inspected: Inspected, *, default: bool, pattern: str |
 
 
 def linked(text: str, location: str | None, root: Path, style: str = "") -> Text:
-    """Return a text that a terminal links to a place in a file, which `location` gives as `file:line`."""
+    """Return a text that a terminal links to `location`, a `file:line`."""
     if location is None:
         return Text(text, style)
     file, _, line = location.rpartition(":")
     if not line.isdecimal():
         file, line = location, ""
-    # The form that kitty and its like understand; others ignore what follows the file.
+    # kitty and some others jump to the line; the rest ignore the fragment.
     url = f"file://{socket.gethostname()}{quote(os.fsencode(root / file))}" + (f"#{line}" if line else "")
     return Text(text, f"{style} link {url}".strip())
 
 
 def _facts(inspected: Inspected, pattern: str | None) -> Iterator[tuple[str, str, str]]:
-    """Yield what is told of a project before its tasks: labels, texts, and the labels' styles."""
+    """Yield the facts about a project that precede its tasks: label, text, and style of the label."""
     found, catalog, root = inspected.interpreter, inspected.catalog, inspected.root
     yield ("root", str(root), "dim") if root else ("path", str(inspected.project.path), "dim")
     if found is not None:
@@ -62,9 +62,10 @@ def _facts(inspected: Inspected, pattern: str | None) -> Iterator[tuple[str, str
         return
     count = f"{len(catalog.tasks) or 'none'}{f' matching {pattern!r}' if pattern else ''}"
     if catalog.uncacheable:
-        yield "tasks", f"{count}; described anew for each listing, for loading them uses {catalog.uncacheable}", "dim"
+        caching = f"described again for each listing, because loading them uses {catalog.uncacheable}"
     else:
-        yield "tasks", f"{count}; remembered until a file changes", "dim"
+        caching = "cached until a file changes"
+    yield "tasks", f"{count}; {caching}", "dim"
     for problem in catalog.problems:
         yield "missing", problem, "yellow"
 
@@ -87,7 +88,7 @@ def _tasks(sheet: Sheet, catalog: Catalog) -> None:
 
 
 def _by_namespace(tasks: Sequence[Task]) -> Iterator[tuple[int, str | Task]]:
-    """Yield the tasks, each with its depth; if they are many, below the names of their namespaces."""
+    """Yield the tasks with their depth; if there are many, below the names of their namespaces."""
     if len(tasks) < _LARGE:
         yield from ((0, task) for task in tasks)
         return

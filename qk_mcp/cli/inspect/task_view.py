@@ -1,4 +1,4 @@
-"""How `inspect` shows one task: its arguments, what an agent gets, and a call to copy."""
+"""Shows one task: its arguments, what an agent gets, and calls to copy."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,26 +9,26 @@ from rich.highlighter import JSONHighlighter
 from rich.text import Text
 
 from qk_mcp.cli.inspect.gather import Inspected
-from qk_mcp.cli.inspect.notation import call, choices_in_name, command_line, with_flags
+from qk_mcp.cli.inspect.notation import choices_in_name, command_line, tool_call, with_flags
 from qk_mcp.cli.inspect.project_view import linked
 from qk_mcp.cli.ui.tables import Sheet
 from qk_mcp.tasks import listing
 from qk_mcp.tasks.catalog import Argument
 from qk_mcp.text import shorten
 
-__all__ = ["show"]
+__all__ = ["show_task"]
 
 _USAGE = "usage: "
 _LABEL = 7
 _FLAGS = 30
 _VALUE = 26
-"""Characters of the columns, at most; longer ones are broken."""
+"""Greatest widths of the columns; longer texts are wrapped."""
 _DEFAULT = 60
 """Characters of a default value."""
 
 
-def show(sheet: Sheet, inspected: Inspected, options: Sequence[str]) -> None:
-    """Show the only task of the project's catalogue; `options` say to a command line where the project is declared."""
+def show_task(sheet: Sheet, inspected: Inspected, options: Sequence[str]) -> None:
+    """Show the only task of the catalogue; `options` declare the project in a command line."""
     assert inspected.catalog is not None
     catalog, alias = inspected.catalog, inspected.project.alias
     (task,) = catalog.tasks
@@ -51,7 +51,7 @@ def show(sheet: Sheet, inspected: Inspected, options: Sequence[str]) -> None:
     for line in _json_lines(listing.task_entry(catalog.tasks[0])):
         sheet.line(JSONHighlighter()(Text(line)), indent=2)
     _section(sheet, "to run it")
-    sheet.line(("run_task", "dim"), "  ", call(alias, task), indent=2)
+    sheet.line(("run_task", "dim"), "  ", tool_call(alias, task), indent=2)
     sheet.line(("shell", "dim"), "     ", command_line(alias, task, options), indent=2)
 
 
@@ -61,7 +61,7 @@ def _section(sheet: Sheet, title: str) -> None:
 
 
 def _json_lines(entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the JSON of a task in lines: one a key, and one an argument."""
+    """Yield the JSON of a task with one line per key and per argument."""
     yield "{"
     for key, value in entry.items():
         end = "" if key == [*entry][-1] else ","
@@ -80,7 +80,7 @@ def _row(argument: Argument) -> list[Text]:
 
 
 def _terms(argument: Argument) -> Iterator[str]:
-    """Yield what a value must be, and what it is when it is left out."""
+    """Yield what a value must be, and its default."""
     if argument.required:
         yield "required"
     if argument.type not in (None, "str"):

@@ -1,1 +1,1 @@
-"""How the command line looks: messages, help, tables and the log."""
+"""How the command line looks: messages, usage errors, help, tables and the log."""

@@ -1,4 +1,4 @@
-"""How `--help` looks: no boxes, names in one column, what they mean in the next."""
+"""The layout of `--help`: no boxes, names in one column, their meanings in the next."""
 
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
 
 __all__ = ["HelpFormatter", "examples"]
 
-_UNSAID = (None, "False", "True", "None", "[]", "0")
-"""Defaults that say no more than that an option was not given."""
+_HIDDEN_DEFAULTS = (None, "False", "True", "None", "[]", "0")
+"""Defaults that only mean that an option is absent."""
 
 _WIDEST = 100
-"""Characters of a line, on however wide a terminal: longer ones are hard to read."""
+"""Characters of a line on a wider terminal: longer lines are hard to read."""
 
 
 class HelpFormatter:
-    """A help formatter for cyclopts; see its protocol of the same name."""
+    """Implements the protocol `HelpFormatter` of cyclopts."""
 
     def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:  # noqa: ARG002
         """Print a group of commands, arguments or options."""
@@ -38,14 +38,14 @@ class HelpFormatter:
                 console.print(Text(" " * column + more), soft_wrap=True)
 
     def render_usage(self, console: "Console", options: "ConsoleOptions", usage: Any) -> None:  # noqa: ARG002
-        """Print how the command is written."""
+        """Print the usage line of a command."""
         from rich.text import Text
 
         line = f"Usage: {_plain(usage).removeprefix('Usage: ')}"
         console.print(Text(_filled(line, console, " " * 7)), soft_wrap=True)
 
     def render_description(self, console: "Console", options: "ConsoleOptions", description: Any) -> None:  # noqa: ARG002
-        """Print what the command does."""
+        """Print the description of a command."""
         from rich.text import Text
 
         for paragraph in _plain(description).split("\n\n"):
@@ -53,7 +53,7 @@ class HelpFormatter:
 
 
 def examples(*lines: str) -> str:
-    """Return the examples that a help text ends with."""
+    """Return the examples at the end of a help text."""
     return "\n  ".join(("Examples:", *lines))
 
 
@@ -69,7 +69,7 @@ def _about(entry: "HelpEntry") -> str:
     about = " ".join(_plain(entry.description).split())
     if entry.choices:
         about += f" [{', '.join(entry.choices)}]"
-    if entry.default not in _UNSAID:
+    if entry.default not in _HIDDEN_DEFAULTS:
         about += f" [default: {entry.default}]"
     return about
 

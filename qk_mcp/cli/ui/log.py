@@ -1,4 +1,4 @@
-"""Where the log goes: to stderr in the program's voice, and to a file."""
+"""The log: to stderr, where it looks like all messages of the program, and to a file."""
 
 import logging
 import os
@@ -11,22 +11,22 @@ from qk_mcp.errors import LogUnusable
 from qk_mcp.projects.project import current_directory, expand
 from qk_mcp.text import printable
 
-__all__ = ["configure"]
+__all__ = ["configure_log"]
 
 _LEVELS = (logging.CRITICAL, logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 
 
-def configure(verbose: int, quiet: int, log_file: Path | None) -> None:
-    """Send the log to stderr, from warnings on or as `-v` and `-q` say, and all of it to `log_file`.
+def configure_log(verbose: int, quiet: int, log_file: Path | None) -> None:
+    """Send the log to stderr (warnings and errors, shifted by `-v` and `-q`) and completely to `log_file`.
 
-    The file is appended to, and private when it is made. From then on logging never fails. Raises LogUnusable.
+    Appends to the file, and creates it private. Logging itself never fails afterwards. Raises LogUnusable.
     """
-    logging.raiseExceptions = False  # a closed stderr or a full disk is no reason to fail what is logged
+    logging.raiseExceptions = False  # a closed stderr or a full disk must not fail the caller
     level = _LEVELS[max(0, min(2 + verbose - quiet, len(_LEVELS) - 1))]
     stderr = _StderrHandler()
     stderr.setLevel(level)
     stderr.setFormatter(_StderrFormatter())
-    logging.basicConfig(handlers=[stderr], force=True)  # on the root: what libraries warn of is heard, too
+    logging.basicConfig(handlers=[stderr], force=True)  # on the root logger, for the warnings of libraries
     log = logging.getLogger("qk_mcp")
     log.setLevel(level)
     if log_file is not None:
@@ -46,7 +46,7 @@ def _file_handler(path: Path) -> logging.Handler:
 
 
 class _StderrHandler(logging.Handler):
-    """Writes to stderr as far as somebody reads it: a client that does not must not hold up what is logged."""
+    """Writes to stderr without waiting: a client that does not read it must not block the caller."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -59,7 +59,7 @@ class _StderrHandler(logging.Handler):
 
 
 class _StderrFormatter(logging.Formatter):
-    """Writes a record in the voice of `tell`; the traceback of an exception only when all is asked for."""
+    """Formats a record like the messages of `ui.messages`; a traceback appears only at level DEBUG."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = f"{label(record.levelname.lower())}: {printable(record.getMessage())}"
@@ -69,7 +69,7 @@ class _StderrFormatter(logging.Formatter):
 
 
 class _FileFormatter(logging.Formatter):
-    """Indents what follows the first line, so that no message can pass for two records."""
+    """Indents all lines but the first, so that no message looks like two records."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record)).replace("\n", "\n    ")

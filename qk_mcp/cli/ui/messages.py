@@ -1,4 +1,4 @@
-"""What the program says on stderr, in one voice, and where it has colours."""
+"""Messages on stderr: failures, warnings and notes, coloured on a terminal."""
 
 import os
 import sys
@@ -8,13 +8,13 @@ from typing import TextIO
 from qk_mcp.errors import QkMcpError
 from qk_mcp.text import printable
 
-__all__ = ["label", "note", "paint", "tell", "warn"]
+__all__ = ["label", "note", "paint", "print_failure", "warn"]
 
 _COLOURS = {"critical": "1;31", "error": "1;31", "warning": "1;33", "info": "1;36", "debug": "2", "hint": "1;36"}
 
 
-def tell(failure: QkMcpError) -> None:
-    """Write to stderr what failed, why, and what to do about it."""
+def print_failure(failure: QkMcpError) -> None:
+    """Write to stderr what failed, why, and what to do next."""
     lines = [f"{label('error')}: {printable(failure.what)}"]
     lines += [f"  {line}" for line in printable(failure.why).splitlines()]
     if failure.hint:
@@ -31,25 +31,25 @@ def warn(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Write to stderr what was done."""
+    """Write to stderr what has been done."""
     _write(printable(text))
 
 
 def paint(text: str, colour: str, stream: TextIO | None) -> str:
-    """Return `text` in a colour (the parameters of an SGR sequence) if `stream` is a terminal that wants any.
+    """Return `text` in a colour (the parameters of an SGR sequence) if `stream` is a terminal with colours.
 
-    NO_COLOR, if it is not empty, turns colours off (no-color.org).
+    A non-empty NO_COLOR turns colours off (no-color.org).
     """
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or stream is None or not stream.isatty()
     return text if plain else f"\033[{colour}m{text}\033[0m"
 
 
 def label(kind: str) -> str:
-    """Return the word that begins a message, in its colour."""
+    """Return the first word of a message, in its colour on stderr."""
     return paint(kind, _COLOURS.get(kind, "1"), sys.stderr)
 
 
 def _write(text: str) -> None:
-    if sys.stderr is not None:  # print would take stdout instead
-        with suppress(OSError, ValueError):  # closed: there is nobody to tell
+    if sys.stderr is not None:  # otherwise print would use stdout
+        with suppress(OSError, ValueError):  # closed: nobody reads it
             print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Aligned, borderless text on a terminal of any width, and whole lines where there is none."""
+"""Aligned text without borders, broken to the width of the terminal; whole lines in a pipe or a file."""
 
 import os
 import sys
@@ -13,11 +13,11 @@ __all__ = ["GAP", "Sheet"]
 GAP = 2
 """Blanks between columns."""
 _NARROWEST = 20
-"""Characters that the last column has at least, however narrow the terminal."""
+"""Least width of the last column, however narrow the terminal."""
 
 
 class Sheet:
-    """Collects lines for stdout, as wide as its terminal; without one, no line is broken (COLUMNS sets a width)."""
+    """Prints lines to stdout, as wide as its terminal; without a terminal, only COLUMNS sets a width."""
 
     def __init__(self) -> None:
         columns = os.environ.get("COLUMNS", "")
@@ -27,40 +27,42 @@ class Sheet:
             self.width = self.console.width
 
     def line(self, *parts: str | Text | tuple[str, str], indent: int = 0) -> None:
-        """Add a line that is broken by nothing of ours, so that it can be copied."""
+        """Print a line without breaking it, so that it can be copied."""
         text = Text.assemble(" " * indent, *parts)
         text.rstrip()
         self.console.print(text, soft_wrap=True)
 
     def paragraph(self, text: Text, indent: int) -> None:
-        """Add a text, its lines broken to fit."""
-        for line in self._broken(text, self.width and max(_NARROWEST, self.width - indent)):
+        """Print a text, its lines broken to fit."""
+        for line in self._wrapped(text, self.width and max(_NARROWEST, self.width - indent)):
             self.line(line, indent=indent)
 
     def fits(self, rows: Sequence[Sequence[Text]], indent: int, caps: Sequence[int]) -> bool:
-        """Say whether a table has room beside each other for columns of their content's width, or their caps."""
+        """Return whether the columns, each as wide as its content or its cap, fit in the width."""
         if self.width is None:
             return True
         widths = [min(_widest(column), cap) for column, cap in zip(zip(*rows, strict=True), caps, strict=True)]
         return indent + sum(widths) + GAP * (len(widths) - 1) <= self.width
 
     def table(self, rows: Sequence[Sequence[Text]], indent: int, caps: Sequence[int]) -> None:
-        """Add rows in columns, each as wide as its content or its cap; the last one gets the room that is left."""
+        """Print rows in columns, each as wide as its content or its cap; the last one gets the rest of the width."""
         columns_of = zip(zip(*rows, strict=True), caps, strict=False)
         widths = [min(_widest(column), cap) if self.width else _widest(column) for column, cap in columns_of]
         taken = indent + sum(width + GAP for width in widths if width)
         last = self.width and max(_NARROWEST, self.width - taken)
         for row in rows:
-            cells = [self._broken(cell, self.width and width) for cell, width in zip(row, [*widths, last], strict=True)]
+            cells = [
+                self._wrapped(cell, self.width and width) for cell, width in zip(row, [*widths, last], strict=True)
+            ]
             for pieces in zip_longest(*cells, fillvalue=Text()):
                 *columns, end = pieces
                 line = Text()
                 for piece, width in zip(columns, widths, strict=True):
-                    if width:  # a column in which nothing stands is none
+                    if width:  # an empty column takes no space
                         line.append_text(piece).append(" " * max(GAP, width - piece.cell_len + GAP))
                 self.line(line.append_text(end), indent=indent)
 
-    def _broken(self, text: Text, width: int | None) -> list[Text]:
+    def _wrapped(self, text: Text, width: int | None) -> list[Text]:
         if width is None:
             return list(text.split("\n", allow_blank=True)) or [Text()]
         return list(text.wrap(self.console, width, overflow="fold")) or [Text()]

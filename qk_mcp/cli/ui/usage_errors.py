@@ -1,4 +1,4 @@
-"""What cyclopts has against a command line, in the program's own voice."""
+"""Turns the usage errors of cyclopts into messages like all others of this program."""
 
 from collections.abc import Iterable
 
@@ -15,24 +15,44 @@ from cyclopts.exceptions import (
 from qk_mcp.errors import UsageError
 from qk_mcp.text import nearest
 
-__all__ = ["explain"]
+__all__ = ["usage_error"]
+
+_SYNONYMS = {
+    ("qk-mcp", "help"): "qk-mcp --help",
+    ("qk-mcp", "version"): "qk-mcp --version",
+    ("qk-mcp", "list"): "qk-mcp projects list",
+    ("qk-mcp", "ls"): "qk-mcp projects list",
+    ("qk-mcp", "add"): "qk-mcp projects add",
+    ("qk-mcp", "remove"): "qk-mcp projects remove",
+    ("qk-mcp", "rm"): "qk-mcp projects remove",
+    ("qk-mcp", "tasks"): "qk-mcp inspect",
+    ("qk-mcp", "show"): "qk-mcp inspect",
+    ("qk-mcp projects", "help"): "qk-mcp projects --help",
+    ("qk-mcp projects", "ls"): "qk-mcp projects list",
+    ("qk-mcp projects", "rm"): "qk-mcp projects remove",
+    ("qk-mcp projects", "delete"): "qk-mcp projects remove",
+}
+"""What people type, because other programs have it, and what it is called here."""
 
 
-def explain(error: CycloptsError) -> UsageError:
-    """Return the failure that says what is wrong with the command line, and what was meant."""
+def usage_error(error: CycloptsError, app: App) -> UsageError:
+    """Return the failure that says what is wrong with the command line of `app`, and what may have been meant."""
     command = " ".join(("qk-mcp", *(error.command_chain or ())))
     help_hint = f"{command} --help shows what it takes"
     match error:
-        case UnknownCommandError(unused_tokens=[word, *_], app=App() as app):
-            known = [name for name in app if not name.startswith("-")]
-            hint = _meant(word, known, command) or _project_meant(word, command) or help_hint
+        case UnknownCommandError(unused_tokens=[word, *_], app=App() as group):
+            known = [name for name in group if not name.startswith("-")]
+            hint = _command_hint(word, known, command) or _project_hint(word, command) or help_hint
             return UsageError(f"{command} has no command {word!r}", f"Commands: {', '.join(known)}.", hint)
         case UnknownOptionError():
             word = error.token.keyword or error.token.value
             known = [name for argument in error.argument_collection for name in argument.names if name[0] == "-"]
-            return UsageError(f"{command} has no option {word}", hint=_meant(word, [*known, "--help"]) or help_hint)
+            if command == "qk-mcp serve":  # an option without a command belongs to it
+                known += app.version_flags
+            return UsageError(f"{command} has no option {word}", hint=_near_hint(word, [*known, "--help"]) or help_hint)
         case UnusedCliTokensError(unused_tokens=[word, *_]):
-            return UsageError(f"{command} does not take {word!r}", hint=_command_first(word) or help_hint)
+            hint = f"a command comes first: qk-mcp {word}" if word in app else help_hint
+            return UsageError(f"{command} does not take {word!r}", hint=hint)
         case MissingArgumentError(argument=argument) if argument is not None:
             option = error.keyword or argument.name
             what = f"{option} needs a value" if option.startswith("-") else f"{option} is missing"
@@ -40,22 +60,22 @@ def explain(error: CycloptsError) -> UsageError:
         case RepeatArgumentError():
             return UsageError(f"{command}: {error.token.keyword} is given twice", hint="give it once")
     error.verbose = False
-    said = str(error).removesuffix(".")
-    return UsageError(f"{command}: {said[:1].lower()}{said[1:]}", hint=help_hint)
+    message = str(error).removesuffix(".")
+    return UsageError(f"{command}: {message[:1].lower()}{message[1:]}", hint=help_hint)
 
 
-def _meant(word: str, known: Iterable[str], command: str = "") -> str:
+def _command_hint(word: str, known: Iterable[str], command: str) -> str:
+    if synonym := _SYNONYMS.get((command, word)):
+        return f"did you mean {synonym}?"
+    return _near_hint(word, known, f"{command} ")
+
+
+def _near_hint(word: str, known: Iterable[str], prefix: str = "") -> str:
     near = nearest(word, known, 1)
-    return f"did you mean {command} {near[0]}?".replace("  ", " ") if near else ""
+    return f"did you mean {prefix}{near[0]}?" if near else ""
 
 
-def _command_first(word: str) -> str:
-    from qk_mcp.cli.app import app
-
-    return f"a command comes first: qk-mcp {word}" if word in app else ""
-
-
-def _project_meant(word: str, command: str) -> str:
+def _project_hint(word: str, command: str) -> str:
     if command == "qk-mcp" and (":" in word or "/" in word):
         declaration = word if ":" in word else f"NAME:{word}"
         return f"to serve a project, write: qk-mcp serve --project {declaration}"

@@ -1,4 +1,4 @@
-"""`qk-mcp doctor`, run as a user would: what is well, what is wrong, and what mends it."""
+"""`qk-mcp doctor`, run as a user would: what is right, what is wrong, and the remedies."""
 
 import json
 import os
@@ -123,7 +123,7 @@ def test_quickies_script_on_path(qk_mcp: CommandLine, tmp_path: Path) -> None:
     [
         (f"#!{sys.executable}\nfrom qk_mcp.__main__ import main\nmain()\n", "ok", "is this one"),
         ("#!/opt/other/bin/python\nfrom qk_mcp.__main__ import main\nmain()\n", "note", "another installation"),
-        ('#!/bin/sh\nexec pyenv exec qk-mcp "$@"\n', "note", "cannot be told"),
+        ('#!/bin/sh\nexec pyenv exec qk-mcp "$@"\n', "note", "cannot identify"),
     ],
 )
 def test_other_scripts_on_path(tmp_path: Path, text: str, status: str, told: str) -> None:
@@ -239,7 +239,7 @@ def test_a_python_that_a_graphical_client_would_not_find(qk_mcp: CommandLine, ap
     check = doctor.of("project app")
     assert check["status"] == "note"
     assert str(tmp_path / "venv" / "bin" / "python") in check["what"]
-    assert "started by a graphical client, the server would take " in check["what"]
+    assert "a server started by a graphical client uses " in check["what"]
     assert ".venv" in check["remedy"]
 
 

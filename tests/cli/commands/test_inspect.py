@@ -77,7 +77,7 @@ def test_in_a_pipe_each_task_is_one_line(qk_mcp: CommandLine, root: Path) -> Non
     outcome = qk_mcp("inspect")
     assert outcome == Outcome(
         0,
-        _facts(root, "3; remembered until a file changes")
+        _facts(root, "3; cached until a file changes")
         + f"""
   build, b    {"[--fast] [--jobs JOBS] debug|release":71}  Build the program for one target.  _qk/__init__.py:4
   db:migrate  {long}  Migrate the database.              _qk/db.py:3
@@ -243,7 +243,7 @@ def test_a_filter_is_that_of_list_tasks(qk_mcp: CommandLine, root: Path, pattern
     (entry,) = json.loads(qk_mcp("inspect", "--json", "--filter", pattern).stdout)
     assert [task["name"] for task in entry["tasks"]] == names
     outcome = qk_mcp("inspect", "demo", "--filter", pattern)
-    count = f"{len(names) or 'none'} matching '{pattern}'; remembered until a file changes"
+    count = f"{len(names) or 'none'} matching '{pattern}'; cached until a file changes"
     assert outcome.code == 0
     assert outcome.stdout.startswith(_facts(root, count))
     assert [line.split()[0].rstrip(",") for line in outcome.stdout.splitlines()[6:]] == names
@@ -302,13 +302,13 @@ def test_the_default_project_is_marked(qk_mcp: CommandLine, root: Path) -> None:
     shown = qk_mcp("inspect", cwd=other).stdout
     assert "other  the default project\n" in shown
     assert "demo\n" in shown
-    assert "  tasks    none; remembered until a file changes\n" in shown
+    assert "  tasks    none; cached until a file changes\n" in shown
 
 
 def test_a_project_that_no_file_tells_of_says_why(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
     root = project("import subprocess\nsubprocess.run(['true'])\n")
     shown = qk_mcp("inspect", "--project", f"demo:{root}").stdout
-    assert "  tasks    none; described anew for each listing, for loading them uses a program\n" in shown
+    assert "  tasks    none; described again for each listing, because loading them uses a program\n" in shown
 
 
 WRONG = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from qk_mcp.cli.completion.files import generated
 from qk_mcp.cli.completion.scripts import FILES
+from qk_mcp.cli.completion.table import generated_files
 from tests.support.cli import CommandLine
 from tests.support.processes import until
 from tests.support.shells import SHELLS, Shell
@@ -87,8 +87,8 @@ def _words(qk_mcp: CommandLine, *words: str, cwd: Path | None = None) -> list[st
 
 
 def test_what_was_generated_is_fresh() -> None:
-    stale = [str(path) for path, text in generated().items() if path.read_text() != text]
-    assert not stale, "to write them anew: python -m qk_mcp.cli.completion.files"
+    stale = [str(path) for path, text in generated_files().items() if path.read_text() != text]
+    assert not stale, "write them again: qk completions"
 
 
 def test_the_wheel_installs_the_scripts() -> None:
@@ -236,7 +236,7 @@ def test_it_is_quick_for_it_loads_little(qk_mcp: CommandLine) -> None:
     _words(qk_mcp, "run", "demo", "build", "")
     told = qk_mcp("__complete", "fish", "run", "demo", "", env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
     modules = {line.rpartition("|")[2].strip() for line in told.splitlines()}
-    assert "qk_mcp.cli.completion.tasks" in modules
+    assert "qk_mcp.cli.completion.cache" in modules
     assert not modules & {"asyncio", "cyclopts", "fastmcp", "mcp", "pydantic", "rich", "psutil"}
 
 

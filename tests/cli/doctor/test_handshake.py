@@ -60,8 +60,8 @@ def test_a_server_that_answers(server: Callable[[str], list[str]]) -> None:
     ("body", "fault", "why"),
     [
         ("sys.exit('no such module')", "it ended before initialize was answered", "no such module"),
-        ("print('hello'); answer(hello)", "it wrote to stdout what is no message", "hello"),
-        ("print([1]); answer(hello)", "it wrote to stdout what is no message", "[1]"),
+        ("print('hello'); answer(hello)", "it wrote something other than a message to stdout", "hello"),
+        ("print([1]); answer(hello)", "it wrote something other than a message to stdout", "[1]"),
         ('answer({"error": {"code": 1, "message": "not now"}})', "it refused initialize", "not now"),
         ("answer(hello); answer(hello)", "its answer lacks 'tools'", ""),
         ("answer(hello); answer(tools); time.sleep(60)", "tools/call was not answered within 0.5 s", ""),

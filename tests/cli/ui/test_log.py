@@ -14,10 +14,10 @@ from tests.support.environment import scrubbed
 SCRIPT = """
 import logging, os, sys
 from pathlib import Path
-from qk_mcp.cli.ui import log
+from qk_mcp.cli.ui.log import configure_log
 
 verbose, quiet, file = sys.argv[1:]
-log.configure(int(verbose), int(quiet), Path(file) if file else None)
+configure_log(int(verbose), int(quiet), Path(file) if file else None)
 ours, theirs = logging.getLogger("qk_mcp.server.server"), logging.getLogger("library")
 for level in ("debug", "info", "warning", "error"):
     getattr(ours, level)("ours: %s", level)

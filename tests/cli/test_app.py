@@ -27,8 +27,14 @@ WRONG = {
     "projects rm app": (
         "qk-mcp projects has no command 'rm'",
         "Commands: add, remove, list, path.",
-        "qk-mcp projects --help shows what it takes",
+        "did you mean qk-mcp projects remove?",
     ),
+    "help": ("qk-mcp has no command 'help'", f"Commands: {COMMANDS}.", "did you mean qk-mcp --help?"),
+    "list": ("qk-mcp has no command 'list'", f"Commands: {COMMANDS}.", "did you mean qk-mcp projects list?"),
+    "ls": ("qk-mcp has no command 'ls'", f"Commands: {COMMANDS}.", "did you mean qk-mcp projects list?"),
+    "add": ("qk-mcp has no command 'add'", f"Commands: {COMMANDS}.", "did you mean qk-mcp projects add?"),
+    "rm app": ("qk-mcp has no command 'rm'", f"Commands: {COMMANDS}.", "did you mean qk-mcp projects remove?"),
+    "--verison": ("qk-mcp serve has no option --verison", "did you mean --version?"),
     "projects add --froce x": ("qk-mcp projects add has no option --froce", "did you mean --force?"),
     "projects add": (
         "qk-mcp projects add: NAME:PATH is missing",

@@ -107,7 +107,7 @@ def _is_independent(command: str) -> bool:
 
 def _not_started(place: _Place, name: str, launch: Sequence[str]) -> Check:
     what = f"{name} in {place.file} was not started, because only this project's file names it\n{shlex.join(launch)}"
-    return Check(place.client.title, "note", what, f"{shlex.join(program())} doctor --project-files starts it")
+    return Check(place.client.title, "note", what, f"{shlex.join(own_command())} doctor --project-files starts it")
 
 
 def _check(

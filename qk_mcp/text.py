@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-__all__ = ["CONTROLS", "ESCAPES", "encodable", "nearest", "one_line", "printable", "shorten"]
+__all__ = ["CONTROLS", "ESCAPES", "composed", "encodable", "nearest", "one_line", "printable", "shorten"]
 
 ESCAPES = re.compile(
     r"""
@@ -60,11 +60,20 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"
 
 
+def composed(text: str) -> str:
+    """Return `text` in the Unicode normal form NFC; keyboards and file systems differ in the form they write."""
+    if text.isascii():
+        return text
+    from unicodedata import normalize
+
+    return normalize("NFC", text)
+
+
 def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """Return the names in `known` that resemble `word`, the nearest first. Ignores case."""
     from difflib import get_close_matches
 
     folded: dict[str, str] = {}
     for name in known:
-        folded.setdefault(name.casefold(), name)
-    return [folded[match] for match in get_close_matches(word.casefold(), folded, limit, 0.6)]
+        folded.setdefault(composed(name).casefold(), name)
+    return [folded[match] for match in get_close_matches(composed(word).casefold(), folded, limit, 0.6)]

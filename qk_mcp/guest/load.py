@@ -143,14 +143,19 @@ class Tasks:
             self._attempt(name, root.load, _Holder(value))
 
     def find(self, name: str) -> Any:
-        """Return the task with exactly this name, or None.
+        """Return the task with this name, or None. Unicode normal forms of a name are the same name.
 
         Namespaces that cannot contain it stay unresolved, so that their imports stay deferred.
         """
         self._resolve(name)
         if name not in self._root._mappings:
             self._resolve(None)
-        return self._root._mappings.get(name)
+        if name in self._root._mappings or name.isascii():
+            return self._root._mappings.get(name)
+        from unicodedata import normalize
+
+        composed = normalize("NFC", name)
+        return next((task for each, task in self.known().items() if normalize("NFC", each) == composed), None)
 
     def known(self) -> "dict[str, Any]":
         """Return the tasks by name, without those of unresolved namespaces."""

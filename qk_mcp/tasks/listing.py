@@ -14,7 +14,7 @@ from qk_mcp.errors import QkMcpError
 from qk_mcp.projects.project import Project, locate
 from qk_mcp.tasks.catalog import HELP_LENGTH, Argument, Catalog, Task
 from qk_mcp.tasks.usage import usage_line
-from qk_mcp.text import nearest, shorten
+from qk_mcp.text import composed, nearest, shorten
 
 __all__ = ["ANSWER_LIMIT", "FULL_LIMIT", "Detail", "Listed", "listing_text", "make_entries", "matches", "task_entry"]
 
@@ -82,10 +82,10 @@ def task_entry(task: Task) -> dict[str, Any]:
 def matches(task: Task, pattern: str) -> bool:
     """Return whether a name of the task contains `pattern`, or matches it as a glob if it has one of `*?[`.
 
-    Case does not count.
+    Neither case nor the Unicode normal form counts.
     """
-    folded = pattern.casefold()
-    names = [name.casefold() for name in (task.name, *task.aliases)]
+    folded = composed(pattern).casefold()
+    names = [composed(name).casefold() for name in (task.name, *task.aliases)]
     if any(folded in name for name in names):
         return True
     return any(sign in folded for sign in "*?[") and any(fnmatchcase(name, folded) for name in names)

@@ -3,9 +3,10 @@
 import asyncio
 import json
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -207,6 +208,17 @@ def test_the_clients_project_stands_in_for_the_current_directory(
     here = project(SOURCE.replace("hello", "here"), "here")
     client = serve(None, cwd=here, environ={"CLAUDE_PROJECT_DIR": str(root)})
     assert client.run("here").data["exit_code"] == 0
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_unicode_forms_of_a_name_are_one_name(demo: Demo, form: Literal["NFC", "NFD"]) -> None:
+    name = unicodedata.normalize(form, "\u00e9tude")
+    other = unicodedata.normalize("NFD" if form == "NFC" else "NFC", name)
+    client = demo(f"from quickie import task\n@task(name={name!r})\ndef study(): print('played')\n")
+    assert client.run(other).data["stdout"] == "played\n"
+    assert client.run(name).data["stdout"] == "played\n"
+    [entry] = client.call("list_tasks", filter=other.upper()).data
+    assert [task["name"] for task in entry["tasks"]] == [name]
 
 
 def test_an_unknown_tool_is_refused(demo: Demo) -> None:

@@ -16,7 +16,7 @@ from qk_mcp.projects.project import Project, locate
 from qk_mcp.tasks import listing
 from qk_mcp.tasks.cache import CatalogCache
 from qk_mcp.tasks.catalog import Catalog
-from qk_mcp.text import nearest
+from qk_mcp.text import composed, nearest
 
 __all__ = ["Inspected", "gather", "with_filter", "with_task", "written"]
 
@@ -89,7 +89,7 @@ def with_task(inspected: Inspected, name: str, projects: Sequence[str] | None) -
     catalog = inspected.catalog
     if catalog is None:
         return inspected
-    found = [task for task in catalog.tasks if name in (task.name, *task.aliases)]
+    found = [task for task in catalog.tasks if composed(name) in map(composed, (task.name, *task.aliases))]
     if not found:
         near = nearest(name, (each for task in catalog.tasks for each in (task.name, *task.aliases)))
         others = None if projects is None else nearest(name, projects)

@@ -161,7 +161,7 @@ class TaskServer:
     async def prepare(self, projects: Sequence[Project]) -> None:
         """Describe projects before a client asks; the calls for a project report its failure."""
         for project in projects:
-            outcome = await _outcome(self._catalogs.get(project))
+            outcome = await _outcome(self._catalogs.prepare(project))
             if isinstance(outcome, QkMcpError):
                 log.debug("project=%s: %s", project.alias, outcome.what)
 

@@ -40,7 +40,7 @@ _LAST_CALL = 1.9
 def serve_stdio(registry: Registry, *, max_output: int, describe_timeout: float, warm: bool) -> NoReturn:
     """Serve MCP on stdin and stdout until the client closes them or a signal arrives, then exit the process.
 
-    `max_output` counts bytes of JSON in an answer of `run_task`, `describe_timeout` seconds; `warm` allows warm
+    `max_output` counts bytes of JSON in an answer, `describe_timeout` seconds; `warm` allows warm
     guests. What libraries print while they are imported goes to stderr.
     """
     version = ".".join(map(str, sys.version_info[:3]))

@@ -73,11 +73,16 @@ class CatalogCache:
         while True:
             running = self._start(current)
             description = await self._wait(running)
-            # A description that began before this call may have missed an earlier edit. One without a trace (it took
-            # too long) cannot be compared, and waiting for a second one would not help.
+            # A description that began before this call may have missed an earlier change, which only the files of a
+            # cacheable project can rule out. One without a trace took too long; a second one would, too.
             fresh = running.began >= arrived or not description.trace or description.is_current()
             if running.plan == current and fresh:
                 return description.catalog()
+
+    async def prepare(self, project: Project) -> None:
+        """Describe the project unless a call has done so. Raises what `resolve` raises."""
+        if project.alias not in self._known:
+            await self._wait(self._start(resolve(project, self._environ)))
 
     def trace(self, project: Project) -> Mapping[str, Any]:
         """Return the files that the project's last description depends on; empty if they are not known.

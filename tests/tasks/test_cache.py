@@ -171,6 +171,25 @@ def test_a_call_after_an_edit_gets_no_older_description(tmp_path: Path) -> None:
     _run(work())
 
 
+def test_calls_for_an_uncacheable_project_share_no_older_description(tmp_path: Path) -> None:
+    described = Described(
+        tmp_path, "import subprocess, time\nsubprocess.run(['true'])\n" + _COUNTED + "time.sleep(1)\n"
+    )
+
+    async def work() -> None:
+        catalogs = described.catalogs()
+        early = asyncio.create_task(catalogs.get(described.project))
+        while described.count == 0:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        late = [asyncio.create_task(catalogs.get(described.project)) for _ in range(2)]
+        first, *others = await asyncio.gather(early, *late)
+        assert others[0] is others[1]
+        assert first is not others[0]
+        assert described.count == 2
+
+    _run(work())
+
+
 @pytest.mark.parametrize(
     ("line", "what"),
     [

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from hypothesis import settings
 
 from tests.support.client import Client
 from tests.support.projects import make_project
 from tests.support.serving import serving
+
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
 
 _CLIENTS = pytest.StashKey[list[Client]]()
 

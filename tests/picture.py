@@ -60,7 +60,8 @@ def screen() -> str:
             shown.append(f"\x1b[32m$\x1b[0m \x1b[1mqk-mcp {' '.join(command)}\x1b[0m\n")
             shown.append(_on_terminal([*QK_MCP, *command], root, environ).replace("\r\n", "\n"))
         text = "\n".join(shown)
-    text = re.sub(r"\x1b\[\?25l.*?\x1b\[2K", "", text, flags=re.DOTALL)  # a spinner, if the machine is slow
+    # The spinner of a slow machine: from hiding the cursor to erasing the last frame.
+    text = re.sub(r"\x1b\[\?25l.*?\x1b\[\?25h(\r|\x1b\[1A|\x1b\[2K)*", "", text, flags=re.DOTALL)
     text = re.sub(r"\x1b\]8;[^\x1b\x07]*(\x1b\\|\x07)", "", text)  # links contain this machine's paths
     text = text.replace(str(root), "~/code/shop").replace(sys.executable, "~/code/shop/.venv/bin/python")
     text = text.replace("the Python that runs qk-mcp", "the .venv in the project's root")

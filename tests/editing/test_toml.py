@@ -204,7 +204,7 @@ def _is_subsequence(lines: list[str], of: list[str]) -> bool:
     return all(line in rest for line in lines)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(_documents(), _KEYS, _STRINGS)
 @example("", "a", "\x85")  # a line end to str.splitlines, none to TOML
 def test_put_changes_the_entry_and_nothing_else(text: str, alias: str, path: str) -> None:
@@ -223,7 +223,7 @@ def test_put_changes_the_entry_and_nothing_else(text: str, alias: str, path: str
     assert new.endswith("\n") == text.endswith("\n") or not text
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(_documents(), st.data())
 def test_drop_removes_the_entry_and_nothing_else(text: str, data: st.DataObject) -> None:
     before = _data(text)

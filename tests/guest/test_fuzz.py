@@ -93,7 +93,7 @@ def directories(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
 
 
 @pytest.mark.long
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(source=_modules(), data=st.data())
 def test_a_random_module(source: str, data: st.DataObject, newest: Path, directories: Callable[[], Path]) -> None:
     root = make_project(directories(), {"_qk/__init__.py": source})

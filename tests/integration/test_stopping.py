@@ -281,6 +281,7 @@ def test_a_task_without_descriptors_ends_with_a_killed_server(serve: Serve, proj
     all_gone(pids, 10)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a supervisor adopt orphans")
 def test_a_server_killed_during_a_start_leaves_no_process(serve: Serve, family: Path) -> None:
     for moment in (0, 0.05, 0.2):

@@ -38,7 +38,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join), cuts=st.lists(st.integers(0, 200)))
 def test_text_does_not_depend_on_how_bytes_arrive(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, cuts: list[int]

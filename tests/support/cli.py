@@ -32,7 +32,7 @@ class CommandLine:
     ) -> Outcome:
         """Run a command and wait for its end; its output must be UTF-8."""
         process = self.start(*args, cwd=cwd, env=env, shell=shell)
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=120)
         return Outcome(process.returncode, stdout.decode(), stderr.decode())
 
     def start(

@@ -12,7 +12,7 @@ from tests.support.environment import MARK
 __all__ = ["alive", "descriptors", "end", "gone", "marked", "read_pid", "tree", "until", "zombies"]
 
 
-def until[T](ask: Callable[[], T], within: float = 20.0, what: str = "") -> T:
+def until[T](ask: Callable[[], T], within: float = 60.0, what: str = "") -> T:
     """Call `ask` until its answer is true, and return that; fail after `within` seconds."""
     deadline = time.monotonic() + within
     while not (answer := ask()):
@@ -30,12 +30,12 @@ def alive(pid: int) -> bool:
         return False
 
 
-def gone(*pids: int, within: float = 10.0) -> None:
+def gone(*pids: int, within: float = 60.0) -> None:
     """Wait until none of `pids` runs."""
     until(lambda: not any(map(alive, pids)), within, f"processes {pids} to end")
 
 
-def read_pid(file: Path, within: float = 20.0) -> int:
+def read_pid(file: Path, within: float = 60.0) -> int:
     """Wait for the process id, ended by a newline, that a task writes into `file`, and return it."""
     text = until(lambda: file.exists() and file.read_text().endswith("\n") and file.read_text(), within, str(file))
     return int(text)

@@ -51,7 +51,7 @@ def serving(
     finally:
         try:
             client.close()
-            until(lambda: not marked(mark), 5, f"{marked(mark)} to end, which the server left")
+            until(lambda: not marked(mark), 30, f"{marked(mark)} to end, which the server left")
             left = [] if client.process.returncode == -signal.SIGKILL else list(temporary.rglob("*"))
             assert not left, f"temporary files are left: {left}"
         finally:

@@ -16,7 +16,7 @@ from tests.support.schema import Frame, SchemaFault, parse_frame
 
 __all__ = ["PATIENCE", "Wire"]
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds to wait for a message: a bound against hanging, not a measure of speed."""
 
 
@@ -171,7 +171,7 @@ class Wire:
         with suppress(OSError):
             self.hang_up()
         try:
-            self.process.wait(10)
+            self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -104,7 +104,7 @@ _REPORTS = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(_REPORTS, st.dictionaries(st.sampled_from(_KEYS), _REPORTS))
 def test_any_report_becomes_a_catalogue(nested: Any, report: dict[str, Any]) -> None:
     for tried in (report, {"tasks": [report], "problems": [report]}, {"tasks": [{"args": [report, nested]}]}):

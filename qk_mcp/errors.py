@@ -100,13 +100,13 @@ class InvalidOption(UsageError):
 
 
 class MisplacedOption(UsageError):
-    """An option stands behind the word that ends a command's own options."""
+    """An option comes after the project or the task, where it would be the task's."""
 
     def __init__(self, option: str, right: str) -> None:
         super().__init__(
-            f"option {option}: it stands behind the project, where only a task can",
-            "What follows the project is passed on to the task.",
-            f"write it before: {right}",
+            f"option {option}: it must come before the project",
+            "Everything after the task's name is passed on to the task.",
+            f"write: {right}",
         )
 
 
@@ -130,7 +130,7 @@ class UnknownTask(QkMcpError):
 
 
 class NoSuchTask(QkMcpError):
-    """The same for who typed the name; `projects` are those that may have been meant where a project can stand."""
+    """`UnknownTask` for the command line; `projects` has near names if the word could be a project, else None."""
 
     def __init__(self, alias: str, task: str, near: Sequence[str], projects: Sequence[str] | None = None) -> None:
         meant = [*map(repr, near), *(f"the project {name!r}" for name in projects or ())]
@@ -142,12 +142,12 @@ class NoSuchTask(QkMcpError):
 
 
 class TaskNotNamed(UsageError):
-    """A project is named, and none of its tasks."""
+    """A project is named, but no task."""
 
     def __init__(self, alias: str) -> None:
         super().__init__(
             f"which task of project {alias!r}?",
-            hint=f"write it behind the project; `qk-mcp inspect {alias}` lists them",
+            hint=f"name it after the project; `qk-mcp inspect {alias}` lists them",
         )
 
 
@@ -237,7 +237,7 @@ class InvalidVariable(QkMcpError):
 
     def __init__(self, alias: str, name: str, why: str) -> None:
         super().__init__(
-            f"project {alias!r}: the variable {name!r} of its `env` cannot be set", why, "mend it in the config"
+            f"project {alias!r}: the variable {name!r} of its `env` cannot be set", why, "fix it in the config"
         )
 
 
@@ -345,11 +345,11 @@ class ProjectNeeded(QkMcpError):
 
 
 class ProjectNotNamed(QkMcpError):
-    """The first word names no project, and no project is the default, of which it could be a task."""
+    """The first word names no project, and there is no default project that could have a task of that name."""
 
     def __init__(self, word: str, known: Sequence[str], near: Sequence[str]) -> None:
         super().__init__(
-            f"no project is named {word!r}, and none is the default that could have a task of that name",
+            f"no project is named {word!r}, and there is no default project",
             f"Projects: {', '.join(known)}.",
             f"did you mean {_either(map(repr, near))}?" if near else "write the project before the task",
         )
@@ -499,15 +499,15 @@ class ClientCommandFailed(QkMcpError):
 
 
 class ServerFailed(QkMcpError):
-    """A server of our own did not answer as it should; `fault` says in which way."""
+    """A server that qk-mcp started does not work; `fault` says how."""
 
-    def __init__(self, fault: str, said: str) -> None:
-        super().__init__(f"a server of our own does not work: {fault}", said, "`qk-mcp serve -vv` shows what it does")
+    def __init__(self, fault: str, answer: str) -> None:
+        super().__init__(f"the server does not work: {fault}", answer, "`qk-mcp serve -vv` shows what it does")
         self.fault = fault
 
 
 class UnknownShell(UsageError):
-    """There is no completion for that shell, or no knowing which shell it is."""
+    """There is no completion for that shell, or the shell is unknown."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         super().__init__(

@@ -131,7 +131,7 @@ class TestWords:
         assert qk_mcp("run", "web", cwd=web) == Outcome(
             2,
             "",
-            "error: which task of project 'web'?\nhint: write it behind the project; `qk-mcp inspect web` lists them\n",
+            "error: which task of project 'web'?\nhint: name it after the project; `qk-mcp inspect web` lists them\n",
         )
         assert qk_mcp("run", "web", "web", cwd=web) == Outcome(0, "ran\n", "")
 
@@ -142,8 +142,8 @@ WRONG = {
     "dmo greet": (1, "project 'demo' has no task named 'dmo'", "did you mean the project 'demo'?"),
     "demo gret": (1, "project 'demo' has no task named 'gret'", "did you mean 'greet'?"),
     "demo xyz": (1, "project 'demo' has no task named 'xyz'", "`qk-mcp inspect demo` lists its tasks"),
-    "demo --json greet": (2, "option --json: it stands behind the project", "write it before: qk-mcp run --json demo"),
-    "demo --timeout 3 greet": (2, "option --timeout: it stands", "write it before: qk-mcp run --timeout 3 demo TASK"),
+    "demo --json greet": (2, "option --json: it must come before the project", "write: qk-mcp run --json demo"),
+    "demo --timeout 3 greet": (2, "option --timeout: it must come before", "write: qk-mcp run --timeout 3 demo TASK"),
     "demo GREET": (1, "project 'demo' has no task named 'GREET'", "did you mean 'greet'?"),
     "/nowhere greet": (1, "no project is served for the path '/nowhere'", "It does not exist."),
     "--jsn greet": (2, "qk-mcp run has no option --jsn", "did you mean --json?"),

@@ -101,7 +101,7 @@ def inspector(
 @pytest.mark.long
 def test_the_inspector_finds_no_fault_in_the_tools(inspector: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     result = inspector("--method", "tools/list", "--strict")
-    assert result.returncode == 0, result.stderr
+    assert (result.returncode, result.stderr) == (0, "")
     assert [tool["name"] for tool in json.loads(result.stdout)["tools"]] == ["list_tasks", "run_task"]
 
 

@@ -17,7 +17,7 @@ const seen = { errors: [], logs: [], progress: [] };
 const client = new Client({ name: "typescript", version: "1" }, { capabilities: {} });
 client.onerror = (error) => seen.errors.push(String(error)); // a progress that comes too late ends here
 client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => {
-  seen.logs.push([params.level, params.data.msg ?? params.data]);
+  seen.logs.push([params.level, params.data]);
 });
 await client.connect(new StdioClientTransport({ command, args, env: process.env, cwd: root, stderr: "inherit" }));
 

@@ -20,7 +20,7 @@ from qk_mcp.runs.output import Capture, Captured
 from qk_mcp.runs.output_files import output_name
 from qk_mcp.runs.prompts import missing_terminal
 from qk_mcp.runs.streams import Observer, Sink, StdinFeeder, Stream, StreamReader
-from qk_mcp.tasks.load_errors import broken, died
+from qk_mcp.tasks.load_errors import explain_death, explain_load_error
 
 __all__ = ["Request", "Run", "run_in_guest"]
 
@@ -170,7 +170,7 @@ async def _run(
         case {"event": "unknown", "near": [*near]}:
             raise UnknownTask(guest.plan.project.alias, request.task, [str(name) for name in near])
         case {"event": "broken", "error": dict(report)}:
-            raise broken(guest.plan, report, stdout.end + stderr.end)
+            raise explain_load_error(guest.plan, report, stdout.end + stderr.end)
     if ended and guest.exit_code is not None:
         note = "\n".join(filter(None, (guest.plan.note, *failures)))
         room = request.max_output - len(json.dumps(_extras(left, note), ensure_ascii=False).encode()) - _HEADERS
@@ -182,10 +182,10 @@ async def _run(
         timed_out = partial(RunTimedOut, request.task, request.timeout, began=guest.began, waited_for=waited_for)
         raise _with_output(timed_out, *output)
     if guest.leader is None and guest.process.returncode is not None:
-        raise died(guest.plan, guest.process.returncode, stdout.end + stderr.end)
+        raise explain_death(guest.plan, guest.process.returncode, stdout.end + stderr.end)
     if guest.exit_code is None:
         raise _with_output(partial(RunLost, request.task, began=guest.began or reply == {"event": "began"}), *output)
-    raise died(guest.plan, guest.exit_code, stdout.end + stderr.end)
+    raise explain_death(guest.plan, guest.exit_code, stdout.end + stderr.end)
 
 
 def _with_output(

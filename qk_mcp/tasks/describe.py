@@ -83,24 +83,24 @@ async def describe(plan: Plan, seconds: float) -> Description:
 
 async def finish_description(started: StartedDescription, seconds: float) -> Description:
     """Wait at most `seconds` for the report. Ends the guest's whole process tree, also when cancelled."""
-    from qk_mcp.tasks.load_errors import broken, died, how_it_ended, too_slow
+    from qk_mcp.tasks.load_errors import describe_exit, explain_death, explain_load_error, explain_timeout
 
     guest = started.guest.listen()
     try:
         in_time, output = await _wait(guest, seconds)
-        ending = how_it_ended(guest.exit_code) if in_time else f"took longer than {seconds:g} s"
+        ending = describe_exit(guest.exit_code) if in_time else f"took longer than {seconds:g} s"
         report = read_report(started.report, ending)
     finally:
         remove_report(started.report)
     plan = guest.plan
     if report is None and in_time:
-        return Description(plan, died(plan, guest.exit_code, output), {})
+        return Description(plan, explain_death(plan, guest.exit_code, output), {})
     if report is None:
-        return Description(plan, too_slow(plan, seconds, output, started=guest.leader is not None), {})
+        return Description(plan, explain_timeout(plan, seconds, output, started=guest.leader is not None), {})
     trace = report.get("trace")
     trace = trace if isinstance(trace, dict) else {}
     if isinstance(report.get("error"), dict):
-        return Description(plan, broken(plan, report["error"], output), trace)
+        return Description(plan, explain_load_error(plan, report["error"], output), trace)
     return Description(plan, parse_report(report, plan.location.root, plan.note), trace)
 
 

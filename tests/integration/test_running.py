@@ -625,7 +625,7 @@ def test_a_module_that_writes_to_every_descriptor(demo: Demo) -> None:
     [
         ("os._exit(7)", "ended with exit code 7"),
         ("os._exit(0)", "ended with exit code 0"),
-        ("os.kill(os.getpid(), 11)", "was ended by SIGSEGV"),
+        ("os.kill(os.getpid(), 11)", "was killed by SIGSEGV"),
         ("os.closerange(3, 256); os._exit(7)", "ended with exit code 7"),
     ],
 )

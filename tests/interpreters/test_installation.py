@@ -1,4 +1,4 @@
-"""What the files of real environments tell, checked against what their Pythons say."""
+"""Installations read from real environments' files, compared with what their Pythons report."""
 
 import os
 import shutil
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from qk_mcp.interpreters.installation import Installation, Unusable, examine
+from qk_mcp.interpreters.installation import Installation, read_installation
+from qk_mcp.interpreters.layout import Unusable
 from tests.support.environments import (
     BASE,
     TAG,
@@ -32,7 +33,7 @@ def directory(tmp_path: Path) -> Path:
 def _examine(directory: Path, **environ: str) -> Installation:
     """Examine an environment, and check what the files tell against what its Python says."""
     environ |= {"HOME": str(directory.parent)}
-    found = examine(directory, environ)
+    found = read_installation(directory, environ)
     said = ask(found.python, environ)
     assert said == {"prefix": str(found.prefix), "quickie": found.quickie, "version": found.version}
     return found
@@ -40,7 +41,7 @@ def _examine(directory: Path, **environ: str) -> Installation:
 
 def _refusal(directory: Path, **environ: str) -> Unusable:
     with pytest.raises(Unusable) as caught:
-        examine(directory, environ | {"HOME": str(directory.parent)})
+        read_installation(directory, environ | {"HOME": str(directory.parent)})
     return caught.value
 
 
@@ -235,7 +236,7 @@ def _nothing(directory: Path) -> None:
         (_windows, "it is built for Windows, and this machine runs"),
         (_forbidden, "it is neither an environment's directory nor a program"),
         (_file, "it is neither an environment's directory nor a program"),
-        (_other_program, "it is no Python, by its name"),
+        (_other_program, "its name is not that of a Python"),
         (_no_environment, "there is no Python in it"),
         (_nothing, "its Python is gone: "),
     ],

@@ -301,7 +301,7 @@ def test_a_shim_is_passed_over_for_the_next_qk(search: Search, tmp_path: Path) -
     assert f"the qk on PATH, {shim}: it is a version manager's shim" in search.refusal().why
     (tmp_path / "link").symlink_to(shim)
     (tmp_path / "loop").symlink_to("loop")
-    for executable, why in (("link", "it is a version manager's shim"), ("loop", "no Python lies beside it")):
+    for executable, why in (("link", "it is a version manager's shim"), ("loop", "there is no Python beside it")):
         search.environ["QK_EXECUTABLE"] = str(tmp_path / executable)
         assert f"QK_EXECUTABLE, {tmp_path / executable}: {why}" in search.refusal().why
     python = make_venv(tmp_path / "env", quickie="1.0.0")
@@ -313,7 +313,7 @@ def test_a_shim_is_passed_over_for_the_next_qk(search: Search, tmp_path: Path) -
 def test_a_qk_that_is_another_program_is_passed_over(search: Search, tmp_path: Path) -> None:
     other = make_script(tmp_path / "bin" / "qk", "#!/bin/sh")
     search.environ["PATH"] = str(other.parent)
-    assert f"the qk on PATH, {other}: no Python lies beside it" in search.refusal().why
+    assert f"the qk on PATH, {other}: there is no Python beside it" in search.refusal().why
 
 
 # What to do

@@ -12,7 +12,10 @@ from tests.tasks.conftest import Describe
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({"_qk.py": "import not_there.part\n"}, "-m pip install not_there"),
+        (
+            {"_qk.py": "import not_there.part\n"},
+            "if 'not_there' is not a typing error, ask the user which package provides it",
+        ),
         ({"_qk.py": "import yaml\n"} if find_spec("yaml") is None else {"_qk.py": "import cv2\n"}, "-m pip install "),
         ({"_qk/__init__.py": "import beside\n", "beside.py": ""}, "move beside into "),
         ({"_qk/__init__.py": "from .absent import x\n"}, "fix the project's code at the place shown"),

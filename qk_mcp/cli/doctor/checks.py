@@ -83,17 +83,23 @@ def _own_script() -> Path | None:
 
 
 def _script(script: Path, which: str, own: Path | None) -> Check:
+    from qk_mcp.interpreters.install_commands import tool_reinstall_command
+
     try:
         text = read_script_head(script)
     except OSError as error:
-        return Check("command", "wrong", f"{which} cannot be read: {error.strerror}\n{script}", _reinstallation())
+        return Check("command", "wrong", f"{which} cannot be read: {error.strerror}\n{script}", _restore_command())
     if "quickie" in text and "qk_mcp" not in text:
         if own and script.samefile(own):
             what = f"{which} is quickie's own server, which has replaced ours\n{script}"
-            return Check("command", "wrong", what, _reinstallation())
+            return Check("command", "wrong", what, _restore_command())
         what = f"{which} is quickie's own server, of another environment\n{script}"
         start = shlex.join([sys.executable, "-m", "qk_mcp"])
-        return Check("command", "wrong", what, f"start this one as {start}, or put its directory first on PATH")
+        remedy = f"start this one as {start}, or put its directory first on PATH"
+        # uv and pipx link all tools into one directory, where the last one installed by force wins.
+        if own and script.parent != own.parent and (restore := tool_reinstall_command()):
+            remedy = restore
+        return Check("command", "wrong", what, remedy)
     if "qk_mcp" not in text:
         return Check("command", "note", f"cannot identify {which}: it is a shim or another program\n{script}")
     if not starts_this_program(text):
@@ -101,17 +107,11 @@ def _script(script: Path, which: str, own: Path | None) -> Check:
     return Check("command", "ok", f"{which} is this one\n{script}")
 
 
-def _reinstallation() -> str:
+def _restore_command() -> str:
     """Return the command that restores our script, which depends on what installed this program."""
-    from qk_mcp.interpreters.installation import install_command
+    from qk_mcp.interpreters.install_commands import reinstall_command
 
-    prefix = Path(sys.prefix)
-    if (prefix / "uv-receipt.toml").exists():
-        return "uv tool install --reinstall qk-mcp"
-    if (prefix / "pipx_metadata.json").exists():
-        return "pipx reinstall qk-mcp"
-    command = install_command(Path(sys.executable), os.environ, _origin())
-    return command.replace("pip install ", "pip install --force-reinstall --no-deps ")  # uv takes the same options
+    return reinstall_command(_origin(), os.environ)
 
 
 def _origin() -> str:
@@ -178,7 +178,7 @@ def check_project(project: Project, environ: Mapping[str, str], seconds: float) 
     if took > _SLOW:
         return Check(subject, "note", what, "move slow work from the module's import into tasks: agents wait for it")
     if elsewhere := _choice_elsewhere(project, interpreter.python, environ):
-        remedy = "give it a .venv in its root, or name its Python in your config"
+        remedy = "name its Python as `python` in your config"
         return Check(subject, "note", f"{what}\n{elsewhere}", remedy)
     return Check(subject, "ok", what)
 
@@ -209,7 +209,7 @@ def check_server(options: Sequence[str], seconds: float) -> Check:
     tasks = _count(sum(len(entry["tasks"]) for entry in answer.entries), "task")
     what = f"answered in {answer.hello.seconds:.2f} s, listed {tasks}, ended in {answer.end:.2f} s"
     if sorted(answer.tools) != ["list_tasks", "run_task"]:
-        return Check("server", "wrong", f"{what}\nits tools are {', '.join(answer.tools)}", _reinstallation())
+        return Check("server", "wrong", f"{what}\nits tools are {', '.join(answer.tools)}", _restore_command())
     if answer.hello.seconds > _IMPATIENT:
         remedy = "some clients wait no longer than 10 s: raise their limit (Codex: startup_timeout_sec = 30)"
         return Check("server", "note", what, remedy)

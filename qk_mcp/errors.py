@@ -345,13 +345,19 @@ class ProjectNeeded(QkMcpError):
 
 
 class ProjectNotNamed(QkMcpError):
-    """The first word names no project, and there is no default project that could have a task of that name."""
+    """The first word names no project, and there is no default project; `owners` have a task of that name."""
 
-    def __init__(self, word: str, known: Sequence[str], near: Sequence[str]) -> None:
+    def __init__(self, word: str, known: Sequence[str], near: Sequence[str], owners: Sequence[str] = ()) -> None:
+        from shlex import join
+
+        if owners:
+            hint = f"write the project before its task: {_either(join([alias, word]) for alias in owners)}"
+        else:
+            hint = f"did you mean {_either(map(repr, near))}?" if near else "write the project before the task"
         super().__init__(
             f"no project is named {word!r}, and there is no default project",
             f"Projects: {', '.join(known)}.",
-            f"did you mean {_either(map(repr, near))}?" if near else "write the project before the task",
+            hint,
         )
 
 

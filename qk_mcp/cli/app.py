@@ -69,8 +69,11 @@ app.command(
 
 def run_app(argv: list[str]) -> int:
     """Run a command line and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    as_json = False
     try:
         _fill_standard_streams()
+        argv = _with_command(argv)
+        as_json = "--json" in argv[: argv.index("--") if "--" in argv else None]
         code = _dispatch(argv)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader needs no more
@@ -78,10 +81,10 @@ def run_app(argv: list[str]) -> int:
     except SystemExit as exit_:  # rich exits when it meets a broken pipe
         code = 0 if isinstance(exit_.__context__, BrokenPipeError) else 1
     except QkMcpError as failure:
-        print_failure(failure)
+        print_failure(failure, as_json=as_json)
         code = failure.exit_code
     except OSError as error:
-        print_failure(QkMcpError(error.strerror or str(error), str(error.filename or "")))
+        print_failure(QkMcpError(error.strerror or str(error), str(error.filename or "")), as_json=as_json)
         code = 1
     except KeyboardInterrupt:
         code = 130
@@ -93,7 +96,6 @@ def run_app(argv: list[str]) -> int:
 def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] in app.help_flags:
         app.resolved_commands()  # the list of commands shows the first line of each help
-    argv = _with_command(argv)
     if argv[0] not in ("serve", "run") and os.environ.get("COLUMNS", "").strip() == "0":
         del os.environ["COLUMNS"]  # some shells and editors set 0 for "unknown"
     if argv[0] != "serve" and hasattr(sys.stdout, "reconfigure"):  # it flushes, and `serve` must not write there

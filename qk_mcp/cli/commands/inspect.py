@@ -15,7 +15,7 @@ from qk_mcp.cli.options import (
     check_seconds,
     registry_of,
 )
-from qk_mcp.cli.project_or_task import split_words
+from qk_mcp.cli.project_or_task import project_and_words
 from qk_mcp.errors import QkMcpError, UsageError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _view(registry: "Registry", name: str | None, task: str | None, pattern: str
     if name is not None and task is not None:
         projects = (registry.find(name),)
     elif name is not None:
-        chosen, rest = split_words(registry, [name])
+        chosen, rest = project_and_words(registry, [name])
         projects = (chosen,)
         if rest:
             task, others = name, [each.alias for each in registry.projects]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from qk_mcp.cli.options import ConfigOption, ProjectOption, check_seconds, registry_of
-from qk_mcp.cli.project_or_task import split_words
+from qk_mcp.cli.project_or_task import project_and_words
 from qk_mcp.cli.ui.messages import note
 from qk_mcp.errors import MisplacedOption, NoSuchTask, QkMcpError, RunTimedOut, TaskNotNamed, UnknownTask, UsageError
 from qk_mcp.text import nearest
@@ -52,7 +52,7 @@ def run_command(
     registry = registry_of(project, config)
     if not words:
         raise UsageError("which task?", hint="qk-mcp inspect lists the tasks of your projects")
-    chosen, rest = split_words(registry, words)
+    chosen, rest = project_and_words(registry, words)
     if not rest:
         raise TaskNotNamed(chosen.alias)
     task, *args = rest

@@ -13,8 +13,15 @@ __all__ = ["label", "note", "paint", "print_failure", "warn"]
 _COLOURS = {"critical": "1;31", "error": "1;31", "warning": "1;33", "info": "1;36", "debug": "2", "hint": "1;36"}
 
 
-def print_failure(failure: QkMcpError) -> None:
-    """Write to stderr what failed, why, and what to do next."""
+def print_failure(failure: QkMcpError, *, as_json: bool = False) -> None:
+    """Write what failed, why, and what to do next: to stderr, or as a JSON object to stdout."""
+    if as_json:
+        import json
+
+        report = {"error": failure.what, "why": failure.why, "hint": failure.hint, "details": failure.details}
+        with suppress(OSError, ValueError):  # closed: nobody reads it
+            print(json.dumps({key: printable(text) for key, text in report.items() if text}, indent=2), flush=True)
+        return
     lines = [f"{label('error')}: {printable(failure.what)}"]
     lines += [f"  {line}" for line in printable(failure.why).splitlines()]
     if failure.hint:

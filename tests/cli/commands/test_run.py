@@ -6,12 +6,14 @@ import pty
 import signal
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support.cli import CommandLine, Outcome
 from tests.support.processes import gone, read_pid, until
+from tests.support.projects import make_project
 
 SOURCE = """
     import json, os, signal, subprocess, sys, time
@@ -331,11 +333,42 @@ def test_without_json_nothing_is_kept(qk_mcp: CommandLine) -> None:
     assert not [path for path in (qk_mcp.home / ".local" / "state").rglob("*") if path.is_file()]
 
 
-def test_a_timeout_tells_with_json_what_there_was(qk_mcp: CommandLine, root: Path) -> None:
+def test_with_json_a_timeout_reports_the_output_so_far(qk_mcp: CommandLine, root: Path) -> None:
     outcome = qk_mcp("run", "--json", "--timeout", "1.5", "wait")
-    assert (outcome.code, outcome.stdout) == (1, "")
-    assert outcome.stderr.endswith("--- stdout so far ---\nwaiting\nExiting due to KeyboardInterrupt.\n")
+    assert (outcome.code, outcome.stderr) == (1, "")
+    report = json.loads(outcome.stdout)
+    assert report["details"].endswith("--- stdout so far ---\nwaiting\nExiting due to KeyboardInterrupt.")
     assert not (root / "go").exists()
+
+
+@pytest.mark.usefixtures("root")
+def test_with_json_a_failure_is_json_too(qk_mcp: CommandLine) -> None:
+    unknown = qk_mcp("run", "--json", "gret")
+    assert (unknown.code, unknown.stderr) == (1, "")
+    report = json.loads(unknown.stdout)
+    assert report["error"].startswith("project 'demo' has no task named 'gret'")
+    assert "'greet'" in report["hint"]
+    usage = qk_mcp("inspect", "--json", "--watch")
+    assert (usage.code, usage.stderr) == (2, "")
+    assert json.loads(usage.stdout)["error"] == "--watch and --json exclude each other"
+    assert qk_mcp("run", "demo", "gret", "--json").stdout == ""  # that option is the task's
+
+
+def _names_the_owner(qk_mcp: CommandLine, command: str) -> bool:
+    return "hint: write the project before its task: demo greet\n" in qk_mcp(command, "greet").stderr
+
+
+def test_without_a_default_project_the_one_that_has_the_task_is_named(qk_mcp: CommandLine, root: Path) -> None:
+    other = make_project(root.parent / "other", "from quickie import task\n@task\ndef other(): pass\n")
+    qk_mcp.write_config(f"[projects]\ndemo = {json.dumps(str(root))}\nother = {json.dumps(str(other))}\n")
+    for command in ("run", "inspect"):
+        until(partial(_names_the_owner, qk_mcp, command))  # a slow machine may need a second try
+        outcome = qk_mcp(command, "nothing")
+        assert outcome.code == 1
+        assert outcome.stderr == (
+            "error: no project is named 'nothing', and there is no default project\n"
+            "  Projects: demo, other.\nhint: write the project before the task\n"
+        )
 
 
 @pytest.mark.usefixtures("root")

@@ -1,1 +1,1 @@
-"""The command line: one file a subcommand, which parses, asks the rooms below, and prints."""
+"""The command line: one module per subcommand."""

@@ -91,7 +91,7 @@ class Guest:
         return json.dumps({**request, "environ": variables}).encode() + b"\n"
 
     async def answer(self) -> dict[str, Any] | None:
-        """Wait for the guest's answer; return None if it closes the socket instead, as it does when the task starts."""
+        """Wait for the guest's answer; return None if it closes the socket without one."""
         data = bytearray()
         while not data.endswith(b"\n"):
             try:

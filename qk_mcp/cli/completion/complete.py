@@ -50,7 +50,7 @@ class _Line:
 
 
 def complete(words: Sequence[str], current: str, environ: Mapping[str, str], cwd: Path | None) -> Answer:
-    """Return what may replace `current`, the beginning of a word; `words` stand between the program and it."""
+    """Return what may replace `current`, the beginning of a word; `words` are those between the program and it."""
     table = json.loads(Path(__file__).with_name("table.json").read_bytes())
     command, rest = "", list(words)
     while rest and rest[0] in table[command]["commands"]:

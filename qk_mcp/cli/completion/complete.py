@@ -14,7 +14,10 @@ from qk_mcp.projects.registry import Registry, build_registry
 from qk_mcp.tasks.catalog import Argument, Task
 from qk_mcp.text import one_line
 
-__all__ = ["Answer", "Candidate", "complete"]
+__all__ = ["SHELLS", "Answer", "Candidate", "complete"]
+
+SHELLS = ("bash", "fish", "zsh")
+"""The shells that have a completion script."""
 
 _UNLIMITED = 1_000_000
 
@@ -112,9 +115,7 @@ class _Completion:
 
                 return Answer([Candidate(client.name, client.title) for client in CLIENTS])
             case "--install-completion" if not line.words:
-                from qk_mcp.cli.completion.scripts import SCRIPTS
-
-                return Answer([Candidate(shell) for shell in SCRIPTS])
+                return Answer([Candidate(shell) for shell in SHELLS])
             case "inspect" | "run":
                 return self._project_or_task(current)
         return Answer()

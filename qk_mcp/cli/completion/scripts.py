@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qk_mcp.cli.completion.complete import Candidate, complete
+from qk_mcp.cli.completion.complete import SHELLS, Candidate, complete
 from qk_mcp.errors import NoHome
 from qk_mcp.projects.project import current_directory
 
@@ -86,7 +86,7 @@ end
 complete -c qk-mcp -f -a '(__qk_mcp_complete)'
 """
 
-SCRIPTS = {"bash": _BASH.lstrip("\n"), "fish": _FISH.lstrip("\n"), "zsh": _ZSH.lstrip("\n")}
+SCRIPTS = {shell: script.lstrip("\n") for shell, script in zip(SHELLS, (_BASH, _FISH, _ZSH), strict=True)}
 FILES = {"bash": "qk-mcp.bash", "fish": "qk-mcp.fish", "zsh": "_qk-mcp"}
 """The names of the scripts in the source tree."""
 

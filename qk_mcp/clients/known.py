@@ -140,7 +140,7 @@ CLIENTS = (
         table="context_servers",
         entry={"source": "custom", **_PLAIN},
         readers="in every project",
-        then="look for a green dot beside the server in the settings of the Agent Panel",
+        then="look for a green dot next to the server in the settings of the Agent Panel",
         program="zed",
     ),
     Client(

@@ -1,6 +1,6 @@
-"""The quickie that is installed for a Python, as the files of its environment tell.
+"""The quickie that is installed for a Python, found by reading the files of its environment.
 
-A look costs a few file system calls and no process. Nothing is cached, so
+This takes a few file system calls and no process. Nothing is cached, so
 nothing can be stale. `.pth` files and editable installations count.
 """
 
@@ -34,11 +34,11 @@ class Installation:
     prefix: Path
     """What `sys.prefix` is in it."""
     version: str
-    """Python's, as "3.13"; empty if the files do not tell."""
+    """Python's, as "3.13"; empty if the files do not show it."""
     quickie: str
     """quickie-runner's version."""
     stamp: tuple[int, ...]
-    """Changes when Python is replaced, or packages come or go beside quickie."""
+    """Changes when Python is replaced, or packages are added or removed."""
 
 
 def read_installation(path: Path, environ: Mapping[str, str]) -> Installation:

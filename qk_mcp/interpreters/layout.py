@@ -1,4 +1,4 @@
-"""How a Python lies on disk: its executable, its prefix, its version and its `site-packages`.
+"""The parts of a Python on disk: its executable, its prefix, its version and its `site-packages`.
 
 The rules are those of CPython's own start-up (getpath, site): `pyvenv.cfg` is
 looked for before links are followed. Only files are read; no process starts.

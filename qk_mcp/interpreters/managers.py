@@ -1,7 +1,7 @@
 """The tool that manages a project's dependencies, such as uv or Poetry: its commands, and where its environment is.
 
 A manager's environment changes only through the manager: pip, or a second
-environment beside it, would break what the manager keeps consistent.
+environment next to it, would break what the manager keeps consistent.
 """
 
 import os

@@ -223,7 +223,7 @@ class _Notifier:
 
 
 def _drop_unused_capabilities(app: FastMCP[None]) -> None:
-    """Remove the handlers for prompts and resources: some clients offer a model tools for whatever is advertised."""
+    """Remove the handlers for prompts and resources: some clients offer a model tools for each capability."""
     handlers = app._mcp_server._request_handlers
     for method in _UNUSED:
         handlers.pop(method, None)

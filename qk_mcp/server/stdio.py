@@ -34,7 +34,7 @@ _PREFETCHED = 8
 """Projects described before a client asks. The code of one found in the current directory does not run unasked."""
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_CALL = 1.9
-"""Seconds after which the process exits, whatever it waits for; clients wait about two."""
+"""Seconds after which the process exits in any case; clients wait about two."""
 
 
 def serve_stdio(registry: Registry, *, max_output: int, describe_timeout: float, warm: bool) -> NoReturn:

@@ -32,7 +32,7 @@ class TaskRunner:
         self._starts: set[asyncio.Task[None]] = set()
 
     async def run_task(self, plan: Plan, request: Request, observe: Observer) -> Run:
-        """Run a task. `request.timeout` counts from this call, whatever the run waits for. Raises what a run raises."""
+        """Run a task. `request.timeout` counts from this call, waits included. Raises as `run_in_guest` does."""
         arrived = time.monotonic()
         guest = await self._start_guest(plan, request, arrived)
         try:

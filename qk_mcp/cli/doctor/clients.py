@@ -136,7 +136,7 @@ def _check(
 
 
 def _variables(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Return what an entry adds to the environment of its server, whatever its client calls that key."""
+    """Return what an entry adds to the environment of its server, under its client's name for that key."""
     found: dict[str, str] = {}
     for key in ("env", "envs", "environment"):
         if isinstance(table := entry.get(key), Mapping):

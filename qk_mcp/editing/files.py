@@ -1,7 +1,9 @@
 """Edits a user's file under a lock, atomically, and without losing what belongs to it."""
 
+import errno
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -79,9 +81,11 @@ def locked(file: Path) -> Iterator[None]:
 
 
 def replace_file(file: Path, data: bytes) -> None:
-    """Make `data` the content of `file` atomically; its mode and owner stay, a new file is private.
+    """Make `data` the content of `file`, which must not be a link; a new file is private. Raises OSError.
 
-    `file` must not be a link. After a crash, `file` has its old content or the new one. Raises OSError.
+    The mode, owner, ACL and extended attributes stay. The replacement is atomic: after a crash, `file` has its old
+    content or the new one. Only a file that a replacement would change (its owner, an attribute, another hard
+    link, a mount point) is written in place.
     """
     from tempfile import mkstemp
 
@@ -94,16 +98,77 @@ def replace_file(file: Path, data: bytes) -> None:
         with open(descriptor, "wb") as new:
             new.write(data)
             new.flush()
-            if old:
-                with suppress(PermissionError):  # only root can give a file back to its owner
-                    os.fchown(new.fileno(), old.st_uid, old.st_gid)
-                os.fchmod(new.fileno(), stat.S_IMODE(old.st_mode))
+            faithful = old is None or (old.st_nlink == 1 and _copy_metadata(file, old, new.fileno()))
             os.fsync(new.fileno())
-        os.replace(name, file)
+        try:
+            if faithful:
+                os.replace(name, file)
+        except OSError as error:
+            if error.errno != errno.EBUSY:  # a mount point
+                raise
+            faithful = False
+        if not faithful:
+            _overwrite(file, data)
+            Path(name).unlink()
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
     _sync_directory(file.parent)
+
+
+def _copy_metadata(file: Path, status: os.stat_result, new: int) -> bool:
+    """Give the open file `new` the owner, mode, ACL and attributes of `file`; return whether all of them are equal."""
+    if (status.st_uid, status.st_gid) != (os.geteuid(), os.fstat(new).st_gid):
+        try:
+            os.fchown(new, status.st_uid, status.st_gid)
+        except PermissionError:
+            if status.st_uid != os.geteuid():
+                return False
+            try:
+                os.fchown(new, -1, status.st_gid)
+            except PermissionError:
+                return False
+    attributes = _attributes(file)
+    for name in _attributes(new).keys() - attributes.keys():  # such as an ACL that the directory passed on
+        with suppress(OSError):
+            os.removexattr(new, name)
+    os.fchmod(new, stat.S_IMODE(status.st_mode))
+    for name, value in attributes.items():  # after the mode, which would change the ACL's mask
+        try:
+            os.setxattr(new, name, value)
+        except OSError:
+            if not name.startswith("security."):  # the system's own label, which it sets itself
+                return False
+    return True
+
+
+def _attributes(file: Path | int) -> dict[str, bytes]:
+    """Return the extended attributes of a file; Linux keeps ACLs there. Other systems have no such calls."""
+    if sys.platform != "linux":
+        return {}
+    try:
+        return {name: os.getxattr(file, name) for name in os.listxattr(file)}
+    except OSError:  # not every file system has them
+        return {}
+
+
+def _overwrite(file: Path, data: bytes) -> None:
+    """Write a file in place; if that fails, its old content is written back."""
+    with file.open("r+b", buffering=0) as stream:
+        old = stream.read()
+        try:
+            _fill(stream.fileno(), data)
+        except BaseException:
+            _fill(stream.fileno(), old)
+            raise
+
+
+def _fill(descriptor: int, data: bytes) -> None:
+    position = 0
+    while position < len(data):
+        position += os.pwrite(descriptor, data[position:], position)
+    os.ftruncate(descriptor, len(data))
+    os.fsync(descriptor)
 
 
 def _sync_directory(path: Path) -> None:

@@ -17,9 +17,11 @@ __all__ = [
     "Project",
     "check_alias",
     "current_directory",
+    "escape_variables",
     "expand",
     "fit_alias",
     "held_tasks",
+    "is_literal",
     "locate",
     "parse_declaration",
 ]
@@ -31,7 +33,7 @@ TASKS = "_qk"
 """quickie's name for a project's tasks module, a package or a single `.py` file."""
 
 _LONGEST_ALIAS = 64
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{([^{}]+)\})", re.ASCII)
+_VARIABLE = re.compile(r"\$(?:(\$)|(\w+)|\{([^{}]+)\})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +65,13 @@ class Location:
     """The directory that contains it, in which tasks run."""
 
 
-def parse_declaration(text: str, base: Path | None, environ: Mapping[str, str], origin: str = "--project") -> Project:
+def parse_declaration(
+    text: str, base: Path | None, environ: Mapping[str, str], origin: str = "--project", *, typed: bool = False
+) -> Project:
     """Return the project that `NAME:PATH` declares; only the first colon separates.
 
-    A relative path starts at `base`. Raises InvalidDeclaration, InvalidName and NoDirectory.
+    A relative path starts at `base`. With `typed`, the shell has expanded the variables, so that an existing path
+    with a `$` is meant as it is. Raises InvalidDeclaration, InvalidName and NoDirectory.
     """
     alias, colon, path = text.partition(":")
     if not text:
@@ -78,6 +83,8 @@ def parse_declaration(text: str, base: Path | None, environ: Mapping[str, str], 
     if path[0].isspace():
         raise InvalidDeclaration(text, "a blank follows its colon", f"{alias}:{path.strip() or '/path/to/it'}")
     check_alias(alias)
+    if typed and is_literal(path, base, environ):
+        path = escape_variables(path)
     return Project(alias=alias, path=expand(path, base, environ), origin=origin)
 
 
@@ -104,9 +111,10 @@ def fit_alias(directory_name: str) -> str:
 def expand(path_text: str, base: Path | None, environ: Mapping[str, str]) -> Path:
     """Return `path_text` as an absolute path: variables and `~` expanded, links kept, relative to `base`.
 
-    A variable that is not set is left as it is. Raises NoDirectory for a relative path without a `base`.
+    A variable that is not set is left as it is, and `$$` is a `$`. Raises NoDirectory for a relative path without
+    a `base`.
     """
-    text = _VARIABLE.sub(lambda match: environ.get(match[1] or match[2], match[0]), path_text)
+    text = _VARIABLE.sub(lambda match: match[1] or environ.get(match[2] or match[3], match[0]), path_text)
     if text == "~" or text.startswith("~/"):
         text = (environ.get("HOME") or os.path.expanduser("~")) + text[1:]
     path = Path(os.path.expanduser(text))  # ~user
@@ -115,6 +123,16 @@ def expand(path_text: str, base: Path | None, environ: Mapping[str, str]) -> Pat
             raise NoDirectory(path_text)
         path = base / path
     return _climb(path)
+
+
+def escape_variables(path: str | Path) -> str:
+    """Return the text that `expand` turns into exactly this path, whatever `$` is in it."""
+    return str(path).replace("$", "$$")
+
+
+def is_literal(path_text: str, base: Path | None, environ: Mapping[str, str]) -> bool:
+    """Return whether `path_text` has a `$` and exists as it is written."""
+    return "$" in path_text and os.path.lexists(expand(escape_variables(path_text), base, environ))
 
 
 def _climb(path: Path) -> Path:
@@ -176,7 +194,9 @@ def _explain(project: Project) -> PathMissing | TasksNotFound:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         siblings = nearest(path.name, _entries(path.parent))
-        unset = next((match[0] for match in _VARIABLE.finditer(str(path))), None)
+        unset = next(
+            (m[0] for m in _VARIABLE.finditer(str(path)) if not m[1] and (m[2] or m[3]) not in os.environ), None
+        )
         return PathMissing(project.alias, path, project.origin, [path.with_name(name) for name in siblings], unset)
     except (OSError, ValueError) as error:
         return PathMissing(project.alias, path, project.origin, [], None, getattr(error, "strerror", str(error)))

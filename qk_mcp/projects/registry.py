@@ -10,6 +10,7 @@ from qk_mcp.projects.config import Config, may_exist, read_config, user_config_p
 from qk_mcp.projects.project import (
     Project,
     current_directory,
+    escape_variables,
     expand,
     fit_alias,
     parse_declaration,
@@ -60,7 +61,7 @@ class Registry:
             from urllib.parse import unquote, urlsplit
 
             name = unquote(urlsplit(name).path)
-        path = None if "\0" in name else expand(name, current_directory(), os.environ)
+        path = None if "\0" in name else expand(escape_variables(name), current_directory(), os.environ)
         if path and (project := project_at(self.projects, path)):
             return project
         raise UnknownProject(name, known, [], path=True)

@@ -21,7 +21,7 @@ from qk_mcp.clients.files import is_editable, put_server, read_servers, remove_s
 from qk_mcp.clients.known import Client, client_file, find_client
 from qk_mcp.errors import ClientCommandFailed, EntryMissing, EntryNotOurs, EntryTaken, InvalidOption, QkMcpError
 from qk_mcp.projects.config import read_config, user_config_path
-from qk_mcp.projects.project import current_directory, locate, parse_declaration
+from qk_mcp.projects.project import current_directory, escape_variables, locate, parse_declaration
 from qk_mcp.projects.registry import config_path
 from qk_mcp.text import printable
 
@@ -108,16 +108,16 @@ def _launch(declarations: Sequence[str], config: Path | None) -> list[str]:
     # -E: PYTHONHOME or PYTHONPATH of an application that starts the client must not break it; tasks still see them.
     launch = [sys.executable, "-E", "-P", "-m", "qk_mcp", "serve"]
     cwd = current_directory()
-    projects = [parse_declaration(text, cwd, os.environ) for text in declarations]
+    projects = [parse_declaration(text, cwd, os.environ, typed=True) for text in declarations]
     for project in {project.alias: project for project in projects}.values():
         locate(project)
-        launch += ["--project", f"{project.alias}:{project.path}"]
+        launch += ["--project", f"{project.alias}:{escape_variables(project.path)}"]
     file = config_path(config, os.environ, cwd)
     if file is None and not projects and _is_config_moved():
         file = user_config_path()
     if file is not None:
         read_config(file, os.environ)
-        launch += ["--config", str(file)]
+        launch += ["--config", escape_variables(file)]
     elif not projects:
         _warn_of_no_projects()
     return launch

@@ -13,7 +13,16 @@ from qk_mcp.cli.ui.help import examples
 from qk_mcp.cli.ui.messages import note, paint, warn
 from qk_mcp.errors import QkMcpError, UsageError
 from qk_mcp.projects.config import may_exist, read_config, read_config_text, user_config_path
-from qk_mcp.projects.project import Project, current_directory, expand, fit_alias, locate, parse_declaration
+from qk_mcp.projects.project import (
+    Project,
+    current_directory,
+    escape_variables,
+    expand,
+    fit_alias,
+    is_literal,
+    locate,
+    parse_declaration,
+)
 from qk_mcp.projects.registry import config_path
 from qk_mcp.text import printable
 
@@ -128,10 +137,10 @@ def _declared(text: str) -> tuple[Project, str]:
     cwd = current_directory()
     name, colon, path_text = text.partition(":")
     if not text or (colon and not ("/" in name or name.startswith(("~", ".")))):
-        project = parse_declaration(text, cwd, os.environ, "")
+        project = parse_declaration(text, cwd, os.environ, "", typed=True)
     else:
         path_text = text
-        bare = expand(text, cwd, os.environ)
+        bare = expand(escape_variables(text) if is_literal(text, cwd, os.environ) else text, cwd, os.environ)
         root = locate(Project(alias="", path=bare)).root
         project = Project(alias=fit_alias(root.name), path=bare)
     return project, _lasting(path_text, project.path)
@@ -139,7 +148,7 @@ def _declared(text: str) -> tuple[Project, str]:
 
 def _lasting(text: str, path: Path) -> str:
     """Return a path that means the same in every directory; a `~` that the shell did not expand stays."""
-    return text if text.startswith("~") and "$" not in text else str(path)
+    return text if text.startswith("~") and "$" not in text else escape_variables(path)
 
 
 def _entry(project: Project) -> dict[str, Any]:

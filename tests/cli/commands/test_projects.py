@@ -55,6 +55,20 @@ def test_a_path_is_kept_so_that_it_holds_from_everywhere(
     assert entry["root"] == str(app)
 
 
+@pytest.mark.parametrize(
+    "declaration", [".", "app:.", "app:{app}", "{app}", "app:../cost$HOME", "app:~/code/cost$HOME"]
+)
+def test_a_dollar_in_a_path_is_literal(qk_mcp: CommandLine, declaration: str) -> None:
+    app = make_project(qk_mcp.home / "code" / "cost$HOME", "")
+    assert qk_mcp("projects", "add", declaration.format(app=app), cwd=app).code == 0
+    [entry] = json.loads(qk_mcp("projects", "list", "--json", cwd=Path("/")).stdout)
+    assert (entry["path"], entry["root"]) == (str(app), str(app))
+    added = qk_mcp("projects", "add", f"{entry['alias']}:{app}", cwd=app)
+    assert "already" in added.stderr
+    installed = json.loads(qk_mcp("install", "cursor", "--project", "a:.", cwd=app).stdout)
+    assert installed["mcpServers"]["qk-mcp"]["args"][-1] == f"a:{str(app).replace('$', '$$')}"
+
+
 def test_a_path_without_tasks_is_not_added(qk_mcp: CommandLine, app: Path) -> None:
     for path, why in {
         app.parent / "ap": f"error: project 'x': there is no {app.parent}/ap\nhint: did you mean {app}?\n",

@@ -154,9 +154,13 @@ class TaskNotNamed(UsageError):
 class RunTimedOut(QkMcpError):
     """A task reached its timeout while it ran (`began`), or before it could start."""
 
-    def __init__(self, task: str, timeout: float, output: str, *, began: bool, waited_for: str = "") -> None:
+    def __init__(
+        self, task: str, timeout: float, output: str, *, began: bool, waited_for: str = "", survivors: str = ""
+    ) -> None:
+        end = f"these of its processes cannot be killed: {survivors}" if survivors else "with all its child processes"
         super().__init__(
-            f"task {task!r} ran longer than its timeout of {timeout:g} s; it was stopped with all its child processes"
+            f"task {task!r} ran longer than its timeout of {timeout:g} s; it was stopped"
+            f"{', but ' if survivors else ' '}{end}"
             if began
             else f"task {task!r} did not start within its timeout of {timeout:g} s: its project was still loading",
             f"It {waited_for}, then waited. Tasks have no terminal." if waited_for else "",

@@ -14,7 +14,7 @@ The supervisor writes one line for each event:
     child PID ADOPTING    ADOPTING is 1 if the supervisor adopts orphans
     began                 the child has loaded the project and starts the task
     exit CODE             the child has ended; negative for a signal, as in `subprocess`
-    left PID …            processes of the tree that outlive the child, if any
+    left PID …            processes of the tree that outlive the child, or cannot be killed
     alone                 no process of the tree is left; the supervisor exits
 It reads single bytes:
     k                     kill the whole tree now
@@ -167,7 +167,10 @@ def _parent(pid: int) -> int:
 
 
 def _end_tree(child: int, report, ended: bool) -> None:  # type: ignore[no-untyped-def]  # no import for a type here
-    """Kill the child's process group, then all descendants until no new one appears, for at most a second."""
+    """Kill the child's process group, then all descendants until no new one appears, for at most a second.
+
+    Reports those that survive: they belong to another user, as after `sudo`.
+    """
     import time
 
     deadline = time.monotonic() + 1
@@ -193,6 +196,7 @@ def _end_tree(child: int, report, ended: bool) -> None:  # type: ignore[no-untyp
             report("alone")
             return
         time.sleep(0.002)
+    report("left " + " ".join(map(str, _children(os.getpid()))))
 
 
 def _kill_descendants() -> None:

@@ -8,6 +8,7 @@ variable whose name is unique to the guest.
 """
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["GRACE", "LeftRunning", "drain_pipes", "left_running", "stop_guest"]
 
+log = logging.getLogger(__name__)
+
 GRACE = 0.5
 """Seconds between SIGINT and SIGTERM unless the project has its own, and between SIGTERM and SIGKILL."""
-_KILL_LIMIT = 1.0
-"""Seconds to wait for the end of killed processes."""
+_KILL_LIMIT = 1.5
+"""Seconds to wait for the end of killed processes; the supervisor gives up after one."""
 _EXIT_DELAY = 0.05
 """Seconds in which a child may still end before it counts as left running."""
 _COMMAND_LENGTH = 200
@@ -42,8 +45,8 @@ class LeftRunning:
     command: str
 
 
-async def stop_guest(guest: "Guest") -> None:
-    """Stop the whole tree of `guest`; the caller must shield this from cancellation.
+async def stop_guest(guest: "Guest") -> tuple[LeftRunning, ...]:
+    """Stop the whole tree of `guest` and return what cannot be killed; the caller must shield this from cancellation.
 
     Takes at most about two seconds, or one and a half more than the project's `grace`. A server whose client has
     disconnected does not wait for the end: it exits, and the supervisor kills the tree.
@@ -61,6 +64,12 @@ async def stop_guest(guest: "Guest") -> None:
     if not guest.adopting or guest.exit_code is None:  # the supervisor did not know the whole tree, or was killed
         _signal_group(guest, signal.SIGKILL)
         _kill([*descendants, *_marked(guest)])
+    if not guest.left:
+        return ()
+    survivors = _named(each for pid in guest.left for each in _with_descendants(pid))
+    for survivor in survivors:
+        log.warning("project=%s cannot kill %d %s", guest.plan.project.alias, survivor.pid, survivor.command)
+    return survivors
 
 
 async def left_running(guest: "Guest") -> tuple[LeftRunning, ...]:
@@ -69,7 +78,11 @@ async def left_running(guest: "Guest") -> tuple[LeftRunning, ...]:
     if guest.adopting and guest.alone.is_set():
         return ()
     survivors = [each for pid in guest.left for each in _with_descendants(pid)] if guest.adopting else _marked(guest)
-    return tuple(LeftRunning(each.pid, command) for each in survivors if (command := _command(each)) is not None)
+    return _named(survivors)
+
+
+def _named(processes: "Iterable[psutil.Process]") -> tuple[LeftRunning, ...]:
+    return tuple(LeftRunning(each.pid, command) for each in processes if (command := _command(each)) is not None)
 
 
 def drain_pipes(pipes: Sequence[int], *, keep: bool) -> None:

@@ -127,6 +127,7 @@ async def _run(
     reply: dict[str, Any] | None = None
     ended = False
     left: tuple[LeftRunning, ...] = ()
+    survivors: tuple[LeftRunning, ...] = ()
     failures: list[str] = []
     try:
         with anyio.move_on_after(None if request.limit is None else max(0.0, request.limit - waited)) as timer:
@@ -152,7 +153,7 @@ async def _run(
         with anyio.CancelScope(shield=True):
             if not ended:
                 with _step("stop the process tree", failures):
-                    await stop_guest(guest)
+                    survivors = await stop_guest(guest)
             with _step("close the standard input", failures):
                 feeder.close()
             open_pipes = []
@@ -179,7 +180,10 @@ async def _run(
     output = (stdout, stderr, request.max_output)
     if timer.cancelled_caught and request.timeout is not None:
         waited_for = missing_terminal(stdout, stderr, stopped) if guest.began else ""
-        timed_out = partial(RunTimedOut, request.task, request.timeout, began=guest.began, waited_for=waited_for)
+        alive = ", ".join(f"{each.pid} {each.command}" for each in survivors)
+        timed_out = partial(
+            RunTimedOut, request.task, request.timeout, began=guest.began, waited_for=waited_for, survivors=alive
+        )
         raise _with_output(timed_out, *output)
     if guest.leader is None and guest.process.returncode is not None:
         raise explain_death(guest.plan, guest.process.returncode, stdout.end + stderr.end)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -115,6 +116,31 @@ def test_a_timeout_ends_the_whole_tree(demo: Demo, task: str) -> None:
     assert "2 s" in answer.refusal
     assert "ready" in answer.refusal, "the answer contains the output so far"
     assert answer.at - call.sent_at < 2 + 2 + 1, "two seconds to stop it, and one for a busy machine"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
+def test_processes_that_cannot_be_killed_are_named(serve: Serve, project: Callable[..., Path]) -> None:
+    """As those of `sudo`: here, root without the right to signal others, and a child of another user."""
+    root = project("""
+        import subprocess, time
+        from pathlib import Path
+        from quickie import task
+
+        @task
+        def escape():
+            child = subprocess.Popen(["/bin/sleep", "600"], user=12345, start_new_session=True)
+            Path("child.pid").write_text(f"{child.pid}\\n")
+            time.sleep(600)
+    """)
+    client = serve(root, command=["setpriv", "--bounding-set=-kill", "--inh-caps=-all", *QK_MCP, "serve"])
+    call = client.start("run_task", task_name="escape", timeout=2)
+    child = read_pid(root / "child.pid")
+    try:
+        refusal = call.wait().refusal
+        assert f"it was stopped, but these of its processes cannot be killed: {child} /bin/sleep 600" in refusal
+        assert alive(child)
+    finally:
+        end([child])
 
 
 @pytest.mark.long

@@ -753,7 +753,7 @@ def test_a_run_that_timed_out_before_it_began_did_nothing(serve: Serve, project:
     client = serve(root, "--no-warm")
     for hundredths in range(1, 30, 4):
         answer = client.run("deploy", timeout=hundredths / 100)
-        if answer.is_error and "was not reached" in answer.text:
+        if answer.is_error and "did not start within" in answer.text:
             assert "deployed" not in answer.text
             assert not (root / "deployed").exists()
         (root / "deployed").unlink(missing_ok=True)
@@ -781,7 +781,7 @@ def test_an_interpreter_that_never_gets_ready_is_killed(
     make_script(root / ".venv" / "bin" / "python", "#!/bin/sh", f"echo $$ > {root}/pid", "exec sleep 600")
     client = serve(root, "--describe-timeout", "0.5", "--no-warm")  # a warm guest would write its pid, too
     began = time.monotonic()
-    assert "was not reached" in client.run("deploy", timeout=0.5).refusal
+    assert "did not start within" in client.run("deploy", timeout=0.5).refusal
     assert time.monotonic() - began < 10, "the answer waited for the interpreter"
     gone(read_pid(root / "pid"))
     (root / "pid").unlink()

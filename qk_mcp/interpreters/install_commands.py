@@ -84,7 +84,8 @@ def reinstall_command(origin: str, environ: Mapping[str, str]) -> str:
 def tool_reinstall_command() -> str:
     """Return the command that installs this program again if uv or pipx installed it as a tool, else nothing.
 
-    quickie-runner has a script named `qk-mcp` too. Without force, uv refuses to replace it and pipx keeps it.
+    quickie-runner has a script named `qk-mcp` too, and uv and pipx link the scripts of all tools into one directory.
+    Without force, uv installs neither tool beside the other, and pipx keeps the script that is there.
     """
     prefix = Path(sys.prefix)
     if (prefix / "uv-receipt.toml").is_file():
@@ -96,7 +97,7 @@ def _quickie_tool_command() -> str:
     """Return the command that installs quickie as a tool of its own, beside this program."""
     restore = tool_reinstall_command()
     if restore.startswith("uv"):
-        return f"uv tool install {PACKAGE} && {restore}"
+        return f"uv tool install --force {PACKAGE} && {restore}"
     return f"pipx install {PACKAGE}" + (f" && {restore}" if restore else "")
 
 
@@ -121,7 +122,7 @@ def _uv_tool_command(prefix: Path, requirement: str) -> str:
         if not plain:
             return ""  # uv would drop what this cannot repeat
         words = " ".join(f"--with {quote(each)}" for each in [*added, requirement])
-        command = f"uv tool install {words} {quote(name)}"
+        command = f"uv tool install --force {words} {quote(name)}"
     restore = tool_reinstall_command()
     if name == PACKAGE and restore.startswith("uv"):
         return f"{command} && {restore}"  # uv gives quickie the script `qk-mcp`

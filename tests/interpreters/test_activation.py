@@ -1,4 +1,4 @@
-"""The variables of a task, and what real programs make of them."""
+"""The variables of a task, and how real programs use them."""
 
 import os
 import subprocess
@@ -98,6 +98,26 @@ def test_a_conda_environment_is_entered_as_conda_does(tmp_path: Path) -> None:
         assert _output(variables, "python", "-c", "import sys; print(sys.prefix)").decode().strip() == str(directory)
     (tmp_path / "elsewhere" / "condabin").mkdir()
     assert _variables(Interpreter(python, directory, "", "1.0.0"), active)["CONDA_DEFAULT_ENV"] == "base"
+
+
+def test_variables_of_a_conda_environment_are_set(tmp_path: Path) -> None:
+    """Packages set some in `etc/conda/env_vars.d`; `conda env config vars` writes the others, which win."""
+    directory = tmp_path / "env"
+    interpreter = Interpreter(make_conda(directory), directory, "", "1.0.0")
+    packages = directory / "etc" / "conda" / "env_vars.d"
+    packages.mkdir(parents=True)
+    (packages / "a.json").write_text('{"FROM_A": "a", "BOTH": "a", "NUMBER": 1, "": "x"}')
+    (packages / "b.json").write_text('{"BOTH": "b", "STATE": "b"}')
+    (packages / "c.json").write_text("not JSON")
+    (packages / "d.txt").write_text('{"TEXT": "x"}')
+    state = directory / "conda-meta" / "state"
+    state.write_text('{"version": 1, "env_vars": {"STATE": "state", "GONE": "***unset***"}}')
+    variables = _variables(interpreter, {"PATH": _BIN, "BOTH": "before"}, {"FROM_A": "project"})
+    assert _shell(variables, 'echo "$BOTH $STATE $FROM_A"') == ["b state project"]
+    assert not variables.keys() & {"", "NUMBER", "TEXT", "GONE"}
+    assert variables["PATH"] == f"{directory}/bin:{_BIN}"
+    state.write_text('["nothing"]')
+    assert _variables(interpreter, {})["STATE"] == "b"
 
 
 def test_a_plain_python_is_nothing_to_activate(plain: Interpreter) -> None:

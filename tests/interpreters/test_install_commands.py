@@ -36,7 +36,7 @@ def test_uv_keeps_the_earlier_packages_of_its_tools(tmp_path: Path) -> None:
     python = make_venv(tmp_path / "quickie-runner")
     receipt = tmp_path / "quickie-runner" / "uv-receipt.toml"
     receipt.write_text('[tool]\nrequirements = [{ name = "quickie-runner" }, { name = "rich", specifier = ">=15" }]\n')
-    assert _command(python, "PyYAML") == "uv tool install --with 'rich>=15' --with PyYAML quickie-runner"
+    assert _command(python, "PyYAML") == "uv tool install --force --with 'rich>=15' --with PyYAML quickie-runner"
     assert _command(python, "quickie-runner>=0.6") == "uv tool upgrade quickie-runner"
     receipt.write_text('[tool]\nrequirements = [{ name = "quickie-runner" }, { name = "rich", git = "https://x" }]\n')
     assert _command(python, "PyYAML") == "", "the command could not repeat where rich came from"

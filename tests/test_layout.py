@@ -41,7 +41,6 @@ COVERED_BY = {
     "integration/test_stopping.py": ("host.stop",),
     "integration/test_streaming.py": ("runs.progress", "runs.prompts", "runs.streams"),
     "interpreters/test_search.py": ("interpreters",),
-    "projects/test_config_edit.py": ("editing.files",),
     "tasks/test_cache.py": ("guest.file_trace", "tasks.prefetch"),
     "tasks/test_listing.py": ("tasks.usage",),
 }

@@ -14,7 +14,7 @@ import anyio
 
 from qk_mcp.errors import QkMcpError, RunLost, RunTimedOut, UnknownTask
 from qk_mcp.host.guest import Guest
-from qk_mcp.host.stop import LeftRunning, drain_pipes, left_running, stop_guest
+from qk_mcp.host.stop import GRACE, LeftRunning, drain_pipes, left_running, stop_guest
 from qk_mcp.runs.excerpt import MAX_OUTPUT, Excerpt, cut_output, json_size
 from qk_mcp.runs.output import Capture, Captured
 from qk_mcp.runs.output_files import output_name
@@ -27,7 +27,7 @@ __all__ = ["Request", "Run", "run_in_guest"]
 log = logging.getLogger(__name__)
 
 _STOP_TIME = 1.5
-"""Seconds that are left for stopping a run, so that its answer arrives before the timeout."""
+"""Seconds left for stopping a run, so that its answer arrives before the timeout; a longer grace adds to them."""
 _LONG = 10.0
 """Seconds of a timeout that includes the time for stopping."""
 _HEADERS = 300
@@ -46,6 +46,8 @@ class Request:
     """Seconds after which the run is stopped; None for no limit."""
     bounds_call: bool = False
     """Whether a long timeout includes the time for stopping, because the caller waits no longer than that."""
+    grace: float = GRACE
+    """Seconds of that time for the task's clean-up."""
     max_output: int = MAX_OUTPUT
     """Bytes of JSON of the answer, or of the message of an error."""
     outputs: Path
@@ -53,10 +55,10 @@ class Request:
 
     @property
     def limit(self) -> float | None:
-        """Seconds after which stopping begins; None for no limit."""
+        """Seconds after which stopping begins, at least half of the timeout; None for no limit."""
         if self.timeout is None or not self.bounds_call or self.timeout < _LONG:
             return self.timeout
-        return self.timeout - _STOP_TIME
+        return max(self.timeout / 2, self.timeout - _STOP_TIME - max(0.0, self.grace - GRACE))
 
 
 @dataclass(frozen=True, slots=True)

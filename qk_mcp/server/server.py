@@ -17,6 +17,7 @@ from mcp_types import LoggingLevel, ToolAnnotations
 
 from qk_mcp import __version__
 from qk_mcp.errors import InvalidInput, ProjectNeeded, QkMcpError, RunLost, RunTimedOut
+from qk_mcp.host.stop import GRACE
 from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import resolve
 from qk_mcp.projects.project import Project
@@ -130,6 +131,7 @@ class TaskServer:
         task = parse_text(arguments, "task_name")
         if task is None:
             raise InvalidInput("task_name", "it is required; list_tasks shows the names")
+        project = self._registry.find(parse_text(arguments, "project"))
         request = Request(
             task=task,
             args=parse_words(arguments, "args"),
@@ -138,8 +140,8 @@ class TaskServer:
             bounds_call=True,
             max_output=self._settings.max_output - len(json.dumps(note)),
             outputs=self._settings.outputs,
+            grace=GRACE if project.grace is None else project.grace,
         )
-        project = self._registry.find(parse_text(arguments, "project"))
         current = resolve(project, self._settings.environ)
         began, state, exit_code = time.monotonic(), "cancelled", "-"
         try:

@@ -33,6 +33,8 @@ _KILL_LIMIT = 1.5
 """Seconds to wait for the end of killed processes; the supervisor gives up after one."""
 _EXIT_DELAY = 0.05
 """Seconds in which a child may still end before it counts as left running."""
+_LISTED = 20
+"""Processes left running that are listed."""
 _COMMAND_LENGTH = 200
 """Characters of a command line."""
 
@@ -66,19 +68,19 @@ async def stop_guest(guest: "Guest") -> tuple[LeftRunning, ...]:
         _kill([*descendants, *_marked(guest)])
     if not guest.left:
         return ()
-    survivors = _named(each for pid in guest.left for each in _with_descendants(pid))
+    survivors = _named(_trees(guest.left))
     for survivor in survivors:
         log.warning("project=%s cannot kill %d %s", guest.plan.project.alias, survivor.pid, survivor.command)
     return survivors
 
 
-async def left_running(guest: "Guest") -> tuple[LeftRunning, ...]:
-    """Return the processes that outlive the task of `guest`, which has ended by itself."""
+async def left_running(guest: "Guest") -> tuple[tuple[LeftRunning, ...], int]:
+    """Return processes that outlive the task of `guest`, which has ended by itself, and the number of the others."""
     await _within(guest.alone, _EXIT_DELAY)
     if guest.adopting and guest.alone.is_set():
-        return ()
-    survivors = [each for pid in guest.left for each in _with_descendants(pid)] if guest.adopting else _marked(guest)
-    return _named(survivors)
+        return (), 0
+    survivors = _trees(guest.left) if guest.adopting else _marked(guest)
+    return _named(survivors[:_LISTED]), len(survivors[_LISTED:])
 
 
 def _named(processes: "Iterable[psutil.Process]") -> tuple[LeftRunning, ...]:
@@ -91,24 +93,30 @@ def drain_pipes(pipes: Sequence[int], *, keep: bool) -> None:
     With `keep`, a detached process for each pipe reads and discards what is written later. Otherwise a child that
     a task left running would die of SIGPIPE, now or after this process has ended.
     """
-    for pipe in pipes if keep else ():
-        os.set_blocking(pipe, True)
-        subprocess.run(
-            [
-                "/bin/sh",
-                "-c",
-                "exec 3<&0; cat <&3 >/dev/null &",
-            ],  # the shell would give a background command another stdin
-            stdin=pipe,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={"PATH": os.defpath},
-            cwd="/",
-            start_new_session=True,
-            check=False,
-        )
-    for pipe in pipes:
-        os.close(pipe)
+    try:
+        for pipe in pipes if keep else ():
+            _drain(pipe)
+    finally:
+        for pipe in pipes:
+            os.close(pipe)
+
+
+def _drain(pipe: int) -> None:
+    os.set_blocking(pipe, True)
+    subprocess.run(
+        [
+            "/bin/sh",
+            "-c",
+            "exec 3<&0; cat <&3 >/dev/null &",
+        ],  # the shell would give a background command another stdin
+        stdin=pipe,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={"PATH": os.defpath},
+        cwd="/",
+        start_new_session=True,
+        check=False,
+    )
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:
@@ -134,6 +142,28 @@ def _with_descendants(pid: int) -> "list[psutil.Process]":
         return [process, *process.children(recursive=True)]
     except psutil.Error:
         return []
+
+
+def _trees(roots: Iterable[int]) -> "list[psutil.Process]":
+    """Return the processes `roots` and their descendants, in one scan of all processes."""
+    import psutil
+
+    known: dict[int, psutil.Process] = {}
+    children: dict[int, list[int]] = {}
+    for process in psutil.process_iter():
+        try:
+            children.setdefault(process.ppid(), []).append(process.pid)
+        except psutil.Error:
+            continue  # it has ended
+        known[process.pid] = process
+    found: dict[int, psutil.Process] = {}
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop(0)
+        if pid in known and pid not in found:
+            found[pid] = known[pid]
+            waiting += children.get(pid, ())
+    return list(found.values())
 
 
 def _descendants(pid: int) -> "list[psutil.Process]":

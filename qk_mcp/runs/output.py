@@ -36,12 +36,6 @@ class Captured:
     characters: int
     """Characters of the complete text."""
     file: OutputFile
-    open_line: str
-    """The last line, if it has no newline."""
-    full_screen: bool
-    """Whether a full-screen program was on the screen."""
-    silent_since: float
-    """The monotonic time of the last output, or of the start."""
 
     @property
     def whole(self) -> str | None:
@@ -69,13 +63,15 @@ class Capture:
         self._head = ""
         self._tail = ""
         self._characters = 0
-        self._full_screen = False
-        self._fed_at = time.monotonic()
+        self.full_screen = False
+        """Whether a full-screen program shows."""
+        self.fed_at = time.monotonic()
+        """The monotonic time of the last output, or of the start."""
         self.file = OutputFile(directory, name)
 
     def feed(self, data: bytes) -> str:
         """Append `data`. Returns the text of the lines that are now complete."""
-        self._fed_at = time.monotonic()
+        self.fed_at = time.monotonic()
         self.file.write(data)
         return self._commit(self._clean(self._decode(data)))
 
@@ -83,12 +79,11 @@ class Capture:
         """End the stream. Returns the rest of its text, and the stream, whose file the caller keeps or discards."""
         text = self._clean(self._decode(b"", final=True))
         held, self._held = self._held, ""
-        self.open_line = redraw(self.open_line + _INNER_CONTROLS.sub("", held))
-        rest = self._commit(text + self.open_line)
+        text += redraw(self.open_line + _INNER_CONTROLS.sub("", held))
+        self.open_line = ""
+        rest = self._commit(text)
         self._tail = self._tail[-self._tail_limit :]
-        return rest, Captured(
-            self._head, self._tail, self._characters, self.file, self.open_line, self._full_screen, self._fed_at
-        )
+        return rest, Captured(self._head, self._tail, self._characters, self.file)
 
     def _clean(self, text: str) -> str:
         """Return the lines that `text` completes; the rest becomes `open_line`."""
@@ -99,7 +94,7 @@ class Capture:
             if cut:
                 text, self._held = text[: cut.start()], text[cut.start() :]
             for screen in _SCREEN.finditer(text):
-                self._full_screen = screen[1] == "h"
+                self.full_screen = screen[1] == "h"
             text = _INNER_CONTROLS.sub("", ESCAPES.sub("", text.replace("\r\n", "\n")))
         line_end = text.rfind("\n") + 1
         if not line_end:

@@ -1,8 +1,10 @@
 """Recognizes a task that waits for a person: it printed a prompt or opened a full-screen program, then fell silent."""
 
 import re
+import time
+from collections.abc import Collection
 
-from qk_mcp.runs.output import Captured
+from qk_mcp.runs.output import Capture, redraw
 
 __all__ = ["missing_terminal"]
 
@@ -14,14 +16,14 @@ _PROMPT = re.compile(r"[?:>]\Z|[\[(][A-Za-z][^\[\]()]{0,30}[\])]\Z")
 """The end of a prompt: `Name:`, `Continue?`, `>>>`, `[y/N]`, `(Pdb)`; not that of a progress bar."""
 
 
-def missing_terminal(stdout: Captured, stderr: Captured, stopped: float) -> str:
-    """Return what a task did before it waited for a person, or an empty string. `stopped` is a monotonic time."""
-    if stopped - max(stdout.silent_since, stderr.silent_since) < _SILENCE:
+def missing_terminal(streams: Collection[Capture]) -> str:
+    """Return what a running task did before it began to wait for a person, or an empty string."""
+    if time.monotonic() - max(stream.fed_at for stream in streams) < _SILENCE:
         return ""
-    if stdout.full_screen or stderr.full_screen:
+    if any(stream.full_screen for stream in streams):
         return "opened a full-screen program (an editor or pager)"
-    for stream in (stdout, stderr):
-        prompt = stream.open_line[-_LENGTH:].strip()
+    for stream in streams:
+        prompt = redraw(stream.open_line)[-_LENGTH:].strip()
         if _PROMPT.search(prompt):
             return f"asked {prompt!r}"
     return ""

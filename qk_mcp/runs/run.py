@@ -130,6 +130,8 @@ async def _run(
     ended = False
     left: tuple[LeftRunning, ...] = ()
     survivors: tuple[LeftRunning, ...] = ()
+    others = 0
+    waited_for = ""
     failures: list[str] = []
     try:
         with anyio.move_on_after(None if request.limit is None else max(0.0, request.limit - waited)) as timer:
@@ -147,10 +149,11 @@ async def _run(
             await guest.ended.wait()
         # If this process was suspended past the timeout, the task may have ended nevertheless.
         ended = guest.exit_code is not None and guest.began
-        stopped = time.monotonic()
+        if guest.began and not ended:
+            waited_for = missing_terminal(captures.values())
         if ended:
             with _step("list the processes that the task left running", failures):
-                left = await left_running(guest)
+                left, others = await left_running(guest)
     finally:
         with anyio.CancelScope(shield=True):
             if not ended:
@@ -175,13 +178,13 @@ async def _run(
         case {"event": "broken", "error": dict(report)}:
             raise explain_load_error(guest.plan, report, stdout.end + stderr.end)
     if ended and guest.exit_code is not None:
-        note = "\n".join(filter(None, (guest.plan.note, *failures)))
+        more = f"{others} more processes are left running" if others else ""
+        note = "\n".join(filter(None, (guest.plan.note, more, *failures)))
         room = request.max_output - len(json.dumps(_extras(left, note), ensure_ascii=False).encode()) - _HEADERS
         texts = cut_output(stdout, stderr, max(0, room), failed=guest.exit_code != 0)
         return Run(guest.exit_code, *texts, left, note, time.monotonic() - began)
     output = (stdout, stderr, request.max_output)
     if timer.cancelled_caught and request.timeout is not None:
-        waited_for = missing_terminal(stdout, stderr, stopped) if guest.began else ""
         alive = ", ".join(f"{each.pid} {each.command}" for each in survivors)
         timed_out = partial(
             RunTimedOut, request.task, request.timeout, began=guest.began, waited_for=waited_for, survivors=alive

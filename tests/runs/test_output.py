@@ -80,5 +80,9 @@ def test_a_long_text_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
 
 
 def test_a_full_screen_program_is_noticed(tmp_path: Path) -> None:
-    assert capture([b"\x1b[?10", b"49h~\n~\n"], tmp_path)[1].full_screen
-    assert not capture([b"\x1b[?1049h~\n\x1b[?1049lbye\n"], tmp_path)[1].full_screen
+    stream = Capture(2000, tmp_path, "name")
+    stream.feed(b"\x1b[?10")
+    stream.feed(b"49h~\n~\n")
+    assert stream.full_screen
+    stream.feed(b"\x1b[?1049lbye\n")
+    assert not stream.full_screen

@@ -69,7 +69,7 @@ class Guest:
     def listen(self) -> Self:
         """Receive the supervisor's events in the running event loop."""
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._supervision, self._read_events)
+        self._loop.add_reader(self._supervision, self.receive_events)
         return self
 
     def ask_now(self, request: Mapping[str, Any]) -> None:
@@ -157,9 +157,12 @@ class Guest:
             waited += 0.001 if waited < 0.05 else 0.02
         self.gone.set()
 
-    def _read_events(self) -> None:
+    def receive_events(self) -> None:
+        """Receive the events that have arrived. The event loop calls this too."""
         try:
             part = self._supervision.recv(4096)
+        except BlockingIOError:
+            return
         except ConnectionResetError:
             part = b""
         self._unread += part

@@ -147,7 +147,8 @@ async def _run(
             )
             reply = await guest.answer()
             await guest.ended.wait()
-        # If this process was suspended past the timeout, the task may have ended nevertheless.
+        # If this process was suspended past the timeout, the loop handles the timer before the end of the task.
+        guest.receive_events()
         ended = guest.exit_code is not None and guest.began
         if guest.began and not ended:
             waited_for = missing_terminal(captures.values())

@@ -224,6 +224,28 @@ def test_stdin_is_passed_on_and_left_alone(qk_mcp: CommandLine) -> None:
     assert qk_mcp("run", "copy", shell='exec "$@" <&-') == Outcome(0, "", "")
 
 
+def test_a_task_does_not_inherit_the_state_of_the_shell(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+    """With SIGCHLD ignored, each child would exit with 0; the stdin of a terminal becomes /dev/null."""
+    root = project("""
+        import os, signal, subprocess
+        from quickie import task
+
+        @task
+        def look():
+            print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, subprocess.run(["false"]).returncode)
+            print(os.path.samestat(os.fstat(0), os.stat(os.devnull)), os.environ["PWD"], os.environ.get("OLDPWD"))
+    """)
+    ours, theirs = pty.openpty()
+    process = qk_mcp.start(
+        *("run", "--project", f"app:{root}", "look"),
+        shell='trap "" CHLD INT HUP; cd /usr; cd /; exec "$@"',
+        stdin=theirs,
+    )
+    assert process.communicate(timeout=60) == (f"True 1\nTrue {root} None\n".encode(), b"")
+    os.close(ours)
+    os.close(theirs)
+
+
 @pytest.mark.usefixtures("root")
 def test_a_terminal_is_not_passed_on_as_stdin(qk_mcp: CommandLine) -> None:
     ours, theirs = pty.openpty()

@@ -78,8 +78,8 @@ def test_a_bounded_answer_is_checked_by_its_file(tmp_path: Path, kept: str) -> N
 
 def test_one_wrong_answer_costs_its_row_alone() -> None:
     def wrong(stage: Stage) -> list[Row]:
-        said, _ = stage.command_line({}).run("--version")
-        check(said == "another version", f"it says {said!r}")
+        answer, _ = stage.command_line({}).run("--version")
+        check(answer == "another version", f"it says {answer!r}")
         return []
 
     def right(_: Stage) -> list[Row]:

@@ -58,9 +58,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("line", "said"), WRONG.items(), ids=WRONG)
-def test_wrong_usage_gets_a_message_of_one_form(qk_mcp: CommandLine, line: str, said: tuple[str, ...]) -> None:
-    what, *why, hint = said
+@pytest.mark.parametrize(("line", "expected"), WRONG.items(), ids=WRONG)
+def test_wrong_usage_gets_a_message_of_one_form(qk_mcp: CommandLine, line: str, expected: tuple[str, ...]) -> None:
+    what, *why, hint = expected
     lines = [f"error: {what}", *(f"  {line}" for line in why), f"hint: {hint}"]
     assert qk_mcp(*line.split()) == Outcome(2, "", "\n".join(lines) + "\n")
 

@@ -92,7 +92,7 @@ def test_a_progress_bar_is_reduced_to_its_last_state(demo: Demo) -> None:
     assert answer == {"exit_code": 0, "stdout": f"100% [{'#' * 50}]\ndone\n", "stderr": ""}
 
 
-def test_tasks_print_utf_8_whatever_the_locale(serve: Serve) -> None:
+def test_tasks_print_utf_8_in_every_locale(serve: Serve) -> None:
     client = serve(
         """
         import subprocess, sys

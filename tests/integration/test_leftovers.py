@@ -55,7 +55,7 @@ def resources(client: Client, home: Path) -> tuple[int, list[str], set[Path]]:
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("options", [[], ["--no-warm"]], ids=["warm", "cold"])
-def test_many_runs_of_which_half_are_cancelled_leave_nothing(serve: Serve, tmp_path: Path, options: list[str]) -> None:
+def test_many_runs_half_of_them_cancelled_leave_nothing(serve: Serve, tmp_path: Path, options: list[str]) -> None:
     client = serve(SOURCE, *options)
 
     def run_some(count: int) -> None:

@@ -199,7 +199,7 @@ def test_a_file_url_is_a_path(serve: Serve, project: Callable[..., Path]) -> Non
     assert client.call("list_tasks", project=url).data[0]["project"] == "one"
 
 
-def test_the_clients_project_stands_in_for_the_current_directory(
+def test_the_clients_project_replaces_the_current_directory(
     serve: Serve, project: Callable[..., Path], tmp_path: Path
 ) -> None:
     root = project(SOURCE)

@@ -122,7 +122,7 @@ def test_with_a_standard_error_that_takes_nothing(serve: Serve, closed: str) -> 
 
 
 def test_with_signals_ignored_by_whoever_started_it(serve: Serve) -> None:
-    """Tasks start with default dispositions, whatever `nohup` or a client made the server ignore.
+    """Tasks start with default dispositions, even if `nohup` or a client made the server ignore signals.
 
     With SIGCHLD ignored, the exit code of every child would be 0.
     """
@@ -257,14 +257,14 @@ def test_with_few_descriptors(serve: Serve) -> None:
 
 def test_both_ways_of_starting_are_the_same_program(tmp_path: Path) -> None:
     script = shutil.which("qk-mcp", path=str(Path(sys.executable).parent))
-    assert script, "the package is installed beside the Python that runs the tests"
+    assert script, "the package is installed next to the Python that runs the tests"
     environ = scrubbed(tmp_path / "home")
-    said = [
+    outputs = [
         subprocess.run([*command, "--version"], env=environ, capture_output=True, text=True, check=True).stdout
         for command in ([script], QK_MCP)
     ]
-    assert said[0] == said[1]
-    assert said[0].strip()
+    assert outputs[0] == outputs[1]
+    assert outputs[0].strip()
 
 
 def test_a_rejected_environment_of_the_project_is_noted(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_a_rejected_environment_of_the_project_is_noted(tmp_path: Path) -> None:
         assert client.call("list_tasks").data[0]["note"] == note
 
 
-def test_a_temporary_directory_that_has_gone_is_named(serve: Serve, tmp_path: Path) -> None:
+def test_a_missing_temporary_directory_is_named(serve: Serve, tmp_path: Path) -> None:
     client = serve(SOURCE)
     client.call("list_tasks")
     temporary = next((tmp_path / "home").glob("tmp-*"))
@@ -290,7 +290,7 @@ def test_a_temporary_directory_that_has_gone_is_named(serve: Serve, tmp_path: Pa
     assert "TMPDIR" in refusal
 
 
-def test_a_server_whose_own_files_have_gone_says_so(serve: Serve, tmp_path: Path) -> None:
+def test_a_server_without_its_own_files_says_so(serve: Serve, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(Path(qk_mcp.__file__).parent, copy / "qk_mcp")
     start = (

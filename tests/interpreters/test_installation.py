@@ -34,8 +34,8 @@ def _examine(directory: Path, **environ: str) -> Installation:
     """Examine an environment, and check what the files tell against what its Python says."""
     environ |= {"HOME": str(directory.parent)}
     found = read_installation(directory, environ)
-    said = ask(found.python, environ)
-    assert said == {"prefix": str(found.prefix), "quickie": found.quickie, "version": found.version}
+    answer = ask(found.python, environ)
+    assert answer == {"prefix": str(found.prefix), "quickie": found.quickie, "version": found.version}
     return found
 
 

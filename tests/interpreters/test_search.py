@@ -65,8 +65,8 @@ class Search:
     def truthful(self) -> Interpreter:
         """Search, and check the answer against what that Python itself says."""
         found = self()
-        said = ask(found.python, self.environ)
-        assert said == {"prefix": str(found.prefix), "quickie": found.quickie, "version": found.version}
+        answer = ask(found.python, self.environ)
+        assert answer == {"prefix": str(found.prefix), "quickie": found.quickie, "version": found.version}
         return found
 
     def refusal(self) -> NoInterpreter:
@@ -189,12 +189,12 @@ def test_the_config_names_an_environment_or_a_python_or_a_command(search: Search
     make_venv(search.root / ".venv", quickie="1.0.0")
     other = make_venv(tmp_path / "home" / "other", quickie="0.9.0")
     search.environ["PATH"] = str(tmp_path / "nothing") + os.pathsep + str(other.parent)
-    for said in (str(other.parents[1]), str(other), f"{other.parent}/../bin/python", "~/other", "$HOME/other", TAG):
-        search.python = said
+    for python in (str(other.parents[1]), str(other), f"{other.parent}/../bin/python", "~/other", "$HOME/other", TAG):
+        search.python = python
         found = search()
         assert (found.prefix, found.quickie, found.reason) == (other.parents[1], "0.9.0", "`python` in the config")
-    for said in (".venv", "./.venv", ".venv/bin/python3"):
-        search.python = said
+    for python in (".venv", "./.venv", ".venv/bin/python3"):
+        search.python = python
         assert search.truthful().prefix == search.root / ".venv"
 
 
@@ -203,7 +203,7 @@ def test_what_the_config_names_is_the_only_candidate(search: Search, tmp_path: P
     lacking = make_venv(tmp_path / "lacking")
     shim = make_script(tmp_path / "shims" / "python3", "#!/usr/bin/env bash")
     search.environ["PATH"] = str(shim.parent)
-    for said, why in (
+    for python, why in (
         (str(tmp_path / "absent"), "it does not exist"),
         (str(lacking), "quickie is not installed there"),
         ("no-such-python", "there is no command no-such-python on PATH"),
@@ -213,7 +213,7 @@ def test_what_the_config_names_is_the_only_candidate(search: Search, tmp_path: P
         ("/\0/../nul", "is not a path"),
         ("\ud800", "is not a path"),
     ):
-        search.python = said
+        search.python = python
         refusal = search.refusal()
         assert len(refusal.why.splitlines()) == 1
         assert refusal.why.startswith("`python` in the config")
@@ -226,10 +226,10 @@ def test_what_the_config_names_is_the_only_candidate(search: Search, tmp_path: P
 def test_a_link_to_an_environments_python_is_not_that_environment(search: Search, tmp_path: Path) -> None:
     python = make_venv(tmp_path / "env", quickie="1.0.0")
     (tmp_path / "link").symlink_to(python)
-    said = ask(tmp_path / "link")
-    assert said["prefix"] != str(tmp_path / "env"), "Python itself does not follow it"
+    answer = ask(tmp_path / "link")
+    assert answer["prefix"] != str(tmp_path / "env"), "Python itself does not follow it"
     search.python = str(tmp_path / "link")
-    if said["quickie"]:
+    if answer["quickie"]:
         search.truthful()
     else:
         search.refusal()
@@ -275,7 +275,7 @@ def test_a_script_leads_to_the_python_in_its_directory(search: Search, tmp_path:
 def test_the_script_that_pip_made_is_understood(search: Search) -> None:
     script = Path(sys.prefix, "bin", "qk")
     if not script.is_file():
-        pytest.skip("quickie's script is not beside the Python that runs the tests")
+        pytest.skip("quickie's script is not next to the Python that runs the tests")
     search.environ["PATH"] = str(script.parent)
     assert search.truthful().prefix == Path(sys.prefix)
 

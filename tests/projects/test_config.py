@@ -200,14 +200,14 @@ def test_a_config_that_others_may_write_is_warned_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_config_of_somebody_else_is_warned_of(tmp_path: Path) -> None:
+def test_a_config_that_others_can_change_gets_a_warning(tmp_path: Path) -> None:
     _read(tmp_path, "")
     os.chown(tmp_path / "config.toml", 12345, 12345)
     [warning] = read_config(tmp_path / "config.toml", HOME).warnings
     assert "belongs to another user" in warning
 
 
-def test_the_users_config_lies_where_the_platform_keeps_configs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_config_is_where_the_platform_keeps_configs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     assert user_config_path().is_relative_to("/home/me")

@@ -189,7 +189,7 @@ def test_a_project_whose_directory_is_called_qk_is_a_root(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("single_file", [True, False])
-def test_tasks_behind_a_link_belong_to_where_the_link_is(tmp_path: Path, root: Path, single_file: bool) -> None:
+def test_tasks_behind_a_link_belong_to_the_directory_of_the_link(tmp_path: Path, root: Path, single_file: bool) -> None:
     make_project(tmp_path / "shared", "", single_file=single_file)
     root.mkdir()
     name = "_qk.py" if single_file else "_qk"
@@ -222,7 +222,7 @@ def test_a_path_without_tasks_gets_directories_that_have_some(root: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["readme.txt", "broken.py", "loop", "fifo", "x" * 300, "nul\0"])
-def test_whatever_else_a_path_may_be_is_refused(tmp_path: Path, name: str) -> None:
+def test_other_kinds_of_paths_are_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "readme.txt").touch()
     (tmp_path / "broken.py").symlink_to("nowhere")
     (tmp_path / "loop").symlink_to("loop")
@@ -231,7 +231,7 @@ def test_whatever_else_a_path_may_be_is_refused(tmp_path: Path, name: str) -> No
         _locate(tmp_path / name)
 
 
-def test_a_current_directory_that_is_gone_is_none(tmp_path: Path) -> None:
+def test_a_deleted_current_directory_is_none(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     before = Path.cwd()

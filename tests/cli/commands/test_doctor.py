@@ -46,14 +46,14 @@ def _write_script(file: Path, text: str) -> Path:
 
 
 class Doctor:
-    """What `doctor --json` said."""
+    """The output of `doctor --json`."""
 
     def __init__(self, qk_mcp: CommandLine, *args: str, **more: Any) -> None:
         done = qk_mcp("doctor", "--json", *args, **more)
         assert done.stderr == ""
-        said = json.loads(done.stdout)
-        self.ok: bool = said["ok"]
-        self.checks: list[dict[str, str]] = said["checks"]
+        report = json.loads(done.stdout)
+        self.ok: bool = report["ok"]
+        self.checks: list[dict[str, str]] = report["checks"]
         assert done.code == (0 if self.ok else 1)
         assert self.ok is not any(check["status"] == "wrong" for check in self.checks)
 
@@ -98,7 +98,7 @@ def test_a_new_user_has_nothing_wrong(qk_mcp: CommandLine) -> None:
     assert "qk-mcp projects add" in doctor.of("projects")["what"]
 
 
-def test_wrong_usage_is_told_at_once(qk_mcp: CommandLine) -> None:
+def test_wrong_usage_is_reported_at_once(qk_mcp: CommandLine) -> None:
     for args in (["--project", "x"], ["--describe-timeout", "0"]):
         done = qk_mcp("doctor", *args)
         assert (done.code, done.stdout) == (2, "")
@@ -119,18 +119,18 @@ def test_quickies_script_on_path(qk_mcp: CommandLine, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "told"),
+    ("text", "status", "summary"),
     [
         (f"#!{sys.executable}\nfrom qk_mcp.__main__ import main\nmain()\n", "ok", "is this one"),
         ("#!/opt/other/bin/python\nfrom qk_mcp.__main__ import main\nmain()\n", "note", "another installation"),
         ('#!/bin/sh\nexec pyenv exec qk-mcp "$@"\n', "note", "cannot identify"),
     ],
 )
-def test_other_scripts_on_path(tmp_path: Path, text: str, status: str, told: str) -> None:
+def test_other_scripts_on_path(tmp_path: Path, text: str, status: str, summary: str) -> None:
     script = _write_script(tmp_path / "bin" / "qk-mcp", text)
     check, *_ = check_scripts({"PATH": str(script.parent)})
     assert check.status == status
-    assert told in check.what
+    assert summary in check.what
     assert check.what.endswith(f"\n{script}")
 
 

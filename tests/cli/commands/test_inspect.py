@@ -278,7 +278,7 @@ def test_many_tasks_are_shown_by_namespace(qk_mcp: CommandLine, project: Callabl
     assert len({line.index("Number") for line in lines if "Number" in line}) == 1
 
 
-def test_a_broken_project_says_what_to_mend_and_the_rest_is_shown(qk_mcp: CommandLine, root: Path) -> None:
+def test_a_broken_project_says_what_to_fix_and_the_rest_is_shown(qk_mcp: CommandLine, root: Path) -> None:
     make_project(root.parent / "broken", "from quickie import task\nimport nowhere_to_be_found\n")
     (root.parent / "empty").mkdir()
     options = [f"--project={name}:{root.parent / name}" for name in ("broken", "empty", "gone")]
@@ -305,7 +305,7 @@ def test_the_default_project_is_marked(qk_mcp: CommandLine, root: Path) -> None:
     assert "  tasks    none; cached until a file changes\n" in shown
 
 
-def test_a_project_that_no_file_tells_of_says_why(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+def test_an_uncacheable_project_says_why(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
     root = project("import subprocess\nsubprocess.run(['true'])\n")
     shown = qk_mcp("inspect", "--project", f"demo:{root}").stdout
     assert "  tasks    none; described again for each listing, because loading them uses a program\n" in shown
@@ -330,9 +330,9 @@ WRONG = {
 
 
 @pytest.mark.usefixtures("root")
-@pytest.mark.parametrize(("line", "said"), WRONG.items(), ids=WRONG)
-def test_a_mistake_is_told_with_its_remedy(qk_mcp: CommandLine, line: str, said: tuple[int, str]) -> None:
-    code, *parts = said
+@pytest.mark.parametrize(("line", "expected"), WRONG.items(), ids=WRONG)
+def test_a_mistake_is_reported_with_its_remedy(qk_mcp: CommandLine, line: str, expected: tuple[int, str]) -> None:
+    code, *parts = expected
     outcome = qk_mcp("inspect", *line.split())
     assert (outcome.code, outcome.stdout) == (code, "")
     assert outcome.stderr.startswith("error: ")
@@ -365,7 +365,7 @@ def test_a_reader_that_leaves_early_is_no_error(qk_mcp: CommandLine, words: list
 SLOW = "import time\ntime.sleep(2)\n"
 
 
-def test_a_terminal_is_told_what_is_waited_for(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+def test_a_terminal_shows_what_it_waits_for(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
     option = f"--project=demo:{project(SLOW)}"
     assert "describing demo" in _on_a_terminal(qk_mcp, "inspect", option)
     assert qk_mcp("inspect", option).stderr == ""
@@ -412,7 +412,7 @@ def test_watching_shows_each_change(qk_mcp: CommandLine, root: Path) -> None:
 
 @pytest.mark.usefixtures("root")
 def test_it_does_without_the_servers_libraries(qk_mcp: CommandLine) -> None:
-    told = qk_mcp("inspect", env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
-    modules = {line.rpartition("|")[2].strip() for line in told.splitlines()}
+    imports = qk_mcp("inspect", env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
+    modules = {line.rpartition("|")[2].strip() for line in imports.splitlines()}
     assert "qk_mcp.tasks.cache" in modules
     assert not modules & {"fastmcp", "mcp", "pydantic", "httpx"}

@@ -45,7 +45,7 @@ def test_a_bare_path_is_named_after_its_roots_directory(qk_mcp: CommandLine, app
         ("app:~/$SUB/app", "{app}"),
     ],
 )
-def test_a_path_is_kept_so_that_it_holds_from_everywhere(
+def test_a_path_is_kept_in_a_form_that_works_from_everywhere(
     qk_mcp: CommandLine, app: Path, declaration: str, path: str
 ) -> None:
     env = {"WORK": str(app.parent), "SUB": "code"}
@@ -266,7 +266,7 @@ def test_a_json_config_is_listed_but_not_edited(qk_mcp: CommandLine, app: Path) 
     assert f'hint: write this by hand under "projects": "web": "{app}"' in refused.stderr
 
 
-def test_a_current_directory_that_is_gone_matters_only_to_relative_paths(qk_mcp: CommandLine, app: Path) -> None:
+def test_a_deleted_current_directory_matters_only_to_relative_paths(qk_mcp: CommandLine, app: Path) -> None:
     gone = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
     assert qk_mcp("projects", "add", f"app:{app}", shell=gone).code == 0
     assert qk_mcp("projects", "list", shell=gone).stdout.startswith("app\n")

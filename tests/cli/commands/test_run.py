@@ -159,9 +159,9 @@ WRONG = {
 
 
 @pytest.mark.usefixtures("root")
-@pytest.mark.parametrize(("line", "said"), WRONG.items(), ids=WRONG)
-def test_a_mistake_is_told_with_its_remedy(qk_mcp: CommandLine, line: str, said: tuple[int, str]) -> None:
-    code, *parts = said
+@pytest.mark.parametrize(("line", "expected"), WRONG.items(), ids=WRONG)
+def test_a_mistake_is_reported_with_its_remedy(qk_mcp: CommandLine, line: str, expected: tuple[int, str]) -> None:
+    code, *parts = expected
     outcome = qk_mcp("run", *line.split())
     assert (outcome.code, outcome.stdout) == (code, "")
     assert outcome.stderr.startswith("error: ")
@@ -180,7 +180,7 @@ def test_several_projects_and_no_default(qk_mcp: CommandLine, project: Callable[
     assert "did you mean 'two'?" in qk_mcp("run", *options, "tow", "build").stderr
 
 
-def test_a_broken_project_tells_what_to_mend(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+def test_a_broken_project_says_what_to_fix(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
     root = project("import nowhere_to_be_found")
     outcome = qk_mcp("run", "--project", f"demo:{root}", "x")
     assert (outcome.code, outcome.stdout) == (1, "")
@@ -199,7 +199,7 @@ def test_output_and_exit_code_are_the_tasks_byte_for_byte(qk_mcp: CommandLine) -
 
 
 @pytest.mark.usefixtures("root")
-def test_a_signal_is_told_as_a_shell_does(qk_mcp: CommandLine) -> None:
+def test_a_signal_becomes_the_exit_code_of_a_shell(qk_mcp: CommandLine) -> None:
     assert qk_mcp("run", "dies").code == 128 + signal.SIGKILL
 
 
@@ -395,7 +395,7 @@ def test_without_a_default_project_the_one_that_has_the_task_is_named(qk_mcp: Co
 
 @pytest.mark.usefixtures("root")
 def test_it_does_without_the_servers_libraries(qk_mcp: CommandLine) -> None:
-    told = qk_mcp("run", "greet", env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
-    modules = {line.rpartition("|")[2].strip() for line in told.splitlines()}
+    imports = qk_mcp("run", "greet", env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
+    modules = {line.rpartition("|")[2].strip() for line in imports.splitlines()}
     assert "qk_mcp.runs.run" in modules
     assert not modules & {"fastmcp", "mcp", "pydantic", "httpx"}

@@ -73,7 +73,7 @@ def known(qk_mcp: CommandLine, root: Path) -> Path:
 
 
 def _answer(qk_mcp: CommandLine, *words: str, cwd: Path | None = None) -> tuple[str, dict[str, str]]:
-    """Return whether files may stand after `words`, and what else may, with what is said of it."""
+    """Return whether files may follow `words`, and the candidates with their descriptions."""
     outcome = qk_mcp("__complete", "fish", *words, cwd=cwd)
     assert (outcome.code, outcome.stderr) == (0, "")
     kind, *lines = outcome.stdout.splitlines()
@@ -147,7 +147,7 @@ def test_projects_and_tasks(qk_mcp: CommandLine, root: Path) -> None:
 
 @pytest.mark.usefixtures("known")
 @pytest.mark.parametrize("before", [["build"], ["demo", "b"], ["--timeout", "5", "demo", "build"]])
-def test_behind_a_task_stands_what_it_takes(qk_mcp: CommandLine, before: list[str]) -> None:
+def test_the_arguments_of_a_task_follow_it(qk_mcp: CommandLine, before: list[str]) -> None:
     def answer(*words: str) -> tuple[str, list[str]]:
         kind, answer = _answer(qk_mcp, "run", *before, *words)
         return kind, sorted(answer)
@@ -212,7 +212,7 @@ def test_while_a_project_is_broken_its_tasks_are_those_it_had(qk_mcp: CommandLin
     assert [_words(qk_mcp, "run", "demo", "") for _ in range(2)] == [TASKS] * 2
 
 
-def test_a_slow_project_holds_nobody_up(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+def test_a_slow_project_delays_no_other(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
     root = project("""
         import time
         from pathlib import Path
@@ -232,10 +232,10 @@ def test_a_slow_project_holds_nobody_up(qk_mcp: CommandLine, project: Callable[.
 
 
 @pytest.mark.usefixtures("known")
-def test_it_is_quick_for_it_loads_little(qk_mcp: CommandLine) -> None:
+def test_it_imports_little(qk_mcp: CommandLine) -> None:
     _words(qk_mcp, "run", "demo", "build", "")
-    told = qk_mcp("__complete", "fish", "run", "demo", "", env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
-    modules = {line.rpartition("|")[2].strip() for line in told.splitlines()}
+    imports = qk_mcp("__complete", "fish", "run", "demo", "", env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
+    modules = {line.rpartition("|")[2].strip() for line in imports.splitlines()}
     assert "qk_mcp.cli.completion.cache" in modules
     assert not modules & {"asyncio", "cyclopts", "fastmcp", "mcp", "pydantic", "rich", "psutil"}
 
@@ -275,7 +275,7 @@ def test_the_shell_is_the_one_that_this_is_typed_in(qk_mcp: CommandLine) -> None
     assert PLACES["bash"] in qk_mcp("--install-completion", shell=in_bash, env={"SHELL": "/bin/zsh"}).stderr
 
 
-def test_an_unknown_shell_is_told(qk_mcp: CommandLine) -> None:
+def test_an_unknown_shell_is_reported(qk_mcp: CommandLine) -> None:
     outcome = qk_mcp("--install-completion", "csh")
     assert (outcome.code, outcome.stdout) == (2, "")
     assert outcome.stderr == (

@@ -1,4 +1,4 @@
-"""The conversation that doctor has with a server: what a bad one does is told, in bounded time, and it is ended."""
+"""The conversation of doctor with a server: a bad one is reported in bounded time, and is ended."""
 
 import os
 import sys

@@ -59,7 +59,7 @@ def _log(directory: Path, verbose: int = 0, quiet: int = 0, file: Path | str = "
         (0, 9, [], []),
     ],
 )
-def test_stderr_tells_as_much_as_is_asked_for(
+def test_stderr_shows_as_much_as_the_options_ask_for(
     tmp_path: Path, verbose: int, quiet: int, ours: list[str], theirs: list[str]
 ) -> None:
     text = _log(tmp_path, verbose, quiet)
@@ -100,7 +100,7 @@ def test_a_stderr_that_takes_nothing_does_no_harm(tmp_path: Path, closing: str) 
     assert "ours: error" in (tmp_path / "qk.log").read_text()
 
 
-def test_a_log_file_that_cannot_be_written_is_told_at_once(qk_mcp: CommandLine) -> None:
+def test_an_unwritable_log_file_is_reported_at_once(qk_mcp: CommandLine) -> None:
     (qk_mcp.home / "file").touch()
     for path, why in {
         qk_mcp.home: "Is a directory",

@@ -28,7 +28,7 @@ __all__ = [
     "user_config_path",
 ]
 
-_KEYS = ("path", "python", "env", "grace")
+_KEYS = ("path", "python", "env", "grace", "reports")
 _MAX_GRACE = 600.0
 _KINDS = {
     bool: "a boolean",
@@ -217,6 +217,7 @@ def _project(alias: str, entry: object, environ: Mapping[str, str], found: _Find
         python=python,
         env=_env(entry.get("env", {}), found, *key, "env"),
         grace=found.seconds(entry["grace"], _MAX_GRACE, *key, "grace") if "grace" in entry else None,
+        reports=_reports(entry.get("reports", []), found, *key, "reports"),
         origin=str(found.path),
     )
 
@@ -230,6 +231,16 @@ def _env(table: object, found: _Findings, *key: str) -> dict[str, str | None]:
             found.fault(f"{'.'.join(key)}: {name!r} cannot be a variable's name", *key, name)
     kind = "a text, or false to remove the variable"
     return {name: None if value is False else found.text(value, *key, name, kind=kind) for name, value in table.items()}
+
+
+def _reports(patterns: object, found: _Findings, *key: str) -> tuple[str, ...]:
+    if not isinstance(patterns, list):
+        found.fault(f"{'.'.join(key)} must be an array of patterns, not {_kind(patterns)}", *key)
+        return ()
+    texts = [found.filled(pattern, *key, kind="an array of patterns") for pattern in patterns]
+    if any(text.startswith("/") for text in texts):
+        found.fault(f"{'.'.join(key)} must have patterns that are relative to the project's root", *key)
+    return tuple(texts)
 
 
 def _kind(value: object) -> str:

@@ -49,6 +49,8 @@ class Project:
     """Variables for the tasks' environment; None removes one."""
     grace: float | None = None
     """Seconds for clean-up between SIGINT and the next step of a stop, or None for the default."""
+    reports: tuple[str, ...] = ()
+    """Patterns, relative to the root, of the JUnit files that tasks write."""
     origin: str = ""
     """Where it was declared, for messages."""
     main_root: Path | None = None

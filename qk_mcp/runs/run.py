@@ -30,6 +30,8 @@ _STOP_TIME = 1.5
 """Seconds left for stopping a run, so that its answer arrives before the timeout; a longer grace adds to them."""
 _LONG = 10.0
 """Seconds of a timeout that includes the time for stopping."""
+_PROBLEMS = 5
+"""Unreadable reports that are named."""
 _HEADERS = 300
 """Bytes of the lines around the output in an error, without paths."""
 
@@ -70,6 +72,8 @@ class Run:
     stdout: Excerpt
     stderr: Excerpt
     left: tuple[LeftRunning, ...]
+    tests: dict[str, Any] | None
+    """The tests in the reports that the task wrote, if it wrote any."""
     note: str
     """What is unusual about the run; often empty."""
     seconds: float
@@ -79,13 +83,15 @@ class Run:
         answer: dict[str, Any] = {"exit_code": self.exit_code, "stdout": self.stdout.text, "stderr": self.stderr.text}
         streams = {"stdout": self.stdout, "stderr": self.stderr}
         truncated = {name: stream.truncated() for name, stream in streams.items() if not stream.complete}
-        return answer | ({"truncated": truncated} if truncated else {}) | _extras(self.left, self.note)
+        return answer | ({"truncated": truncated} if truncated else {}) | _extras(self.left, self.tests, self.note)
 
 
-def _extras(left: Sequence[LeftRunning], note: str) -> dict[str, Any]:
+def _extras(left: Sequence[LeftRunning], tests: dict[str, Any] | None, note: str) -> dict[str, Any]:
     extras: dict[str, Any] = {}
     if left:
         extras["left_running"] = [{"pid": each.pid, "command": each.command} for each in left]
+    if tests:
+        extras["tests"] = tests
     if note:
         extras["note"] = note
     return extras
@@ -122,7 +128,7 @@ async def _run(
     sink: Sink | None,
     waited: float,
 ) -> Run:
-    began = time.monotonic()
+    began, began_at = time.monotonic(), time.time()
     pipes: tuple[tuple[int, Stream], ...] = ((guest.stdout, "stdout"), (guest.stderr, "stderr"))
     readers = [StreamReader(pipe, stream, captures[stream], observe, sink) for pipe, stream in pipes]
     feeder = StdinFeeder(guest.stdin, request.stdin)
@@ -180,10 +186,11 @@ async def _run(
             raise explain_load_error(guest.plan, report, stdout.end + stderr.end)
     if ended and guest.exit_code is not None:
         more = f"{others} more processes are left running" if others else ""
+        tests = await _tests(guest, began_at, request.max_output // 4, failures)
         note = "\n".join(filter(None, (guest.plan.note, more, *failures)))
-        room = request.max_output - len(json.dumps(_extras(left, note), ensure_ascii=False).encode()) - _HEADERS
+        room = request.max_output - len(json.dumps(_extras(left, tests, note), ensure_ascii=False).encode()) - _HEADERS
         texts = cut_output(stdout, stderr, max(0, room), failed=guest.exit_code != 0)
-        return Run(guest.exit_code, *texts, left, note, time.monotonic() - began)
+        return Run(guest.exit_code, *texts, left, tests, note, time.monotonic() - began)
     output = (stdout, stderr, request.max_output)
     if timer.cancelled_caught and request.timeout is not None:
         alive = ", ".join(f"{each.pid} {each.command}" for each in survivors)
@@ -196,6 +203,22 @@ async def _run(
     if guest.exit_code is None:
         raise _with_output(partial(RunLost, request.task, began=guest.began or reply == {"event": "began"}), *output)
     raise explain_death(guest.plan, guest.exit_code, stdout.end + stderr.end)
+
+
+async def _tests(guest: Guest, since: float, room: int, failures: list[str]) -> dict[str, Any] | None:
+    """Return the tests in the reports of the run, and add what is wrong with a report to `failures`."""
+    patterns = guest.plan.project.reports
+    if not patterns:
+        return None
+    from qk_mcp.runs.reports import read_reports
+
+    with _step("read the reports", failures):
+        reports = await anyio.to_thread.run_sync(
+            partial(read_reports, guest.plan.location.root, patterns, since, room=room)
+        )
+        failures += reports.problems[:_PROBLEMS]
+        return reports.answer()
+    return None
 
 
 def _with_output(

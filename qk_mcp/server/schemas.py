@@ -172,6 +172,21 @@ RUN_OUTPUT: dict[str, Any] = {
             "description": "For each stream whose text above is incomplete: its full size, and the file with all of it",
             "properties": {"stdout": _STREAM, "stderr": _STREAM},
         },
+        "tests": {
+            "type": "object",
+            "description": "Tests in the JUnit reports that the task wrote, if the project's config names any",
+            "properties": {
+                **{name: {"type": "integer"} for name in ("passed", "failed", "errors", "skipped")},
+                "failures": {
+                    "type": "array",
+                    "description": "The first failures and errors",
+                    "items": {
+                        "type": "object",
+                        "properties": {name: {"type": "string"} for name in ("name", "where", "message")},
+                    },
+                },
+            },
+        },
         "note": {"type": "string", "description": "What is unusual about this run"},
         "left_running": {
             "type": "array",

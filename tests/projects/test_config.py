@@ -43,6 +43,7 @@ def test_entries_are_texts_or_tables(tmp_path: Path) -> None:
         path = "/web"
         env = { PORT = "8080", DEBUG = false, EMPTY = "" }
         grace = 10
+        reports = ["build/junit*.xml"]
         """,
     )
     origin = str(tmp_path / "config.toml")
@@ -50,7 +51,12 @@ def test_entries_are_texts_or_tables(tmp_path: Path) -> None:
         Project(alias="app", path=Path("/home/me/code/app"), origin=origin),
         Project(alias="my lib", path=tmp_path / "lib/_qk", python=".venv/bin/python", origin=origin),
         Project(
-            alias="web", path=Path("/web"), env={"PORT": "8080", "DEBUG": None, "EMPTY": ""}, grace=10.0, origin=origin
+            alias="web",
+            path=Path("/web"),
+            env={"PORT": "8080", "DEBUG": None, "EMPTY": ""},
+            grace=10.0,
+            reports=("build/junit*.xml",),
+            origin=origin,
         ),
     )
     assert config.warnings == ()
@@ -105,7 +111,8 @@ number = 5
 empty = ""
 "a:b" = "/x"
 none = {}
-wrong = { path = 1979-05-27, python = [], env = "A=1", grace = "10" }
+wrong = { path = 1979-05-27, python = [], env = "A=1", grace = "10", reports = "a.xml" }
+absolute = { path = "/x", reports = ["/tmp/*.xml"] }
 [projects.web]
 path = true
 [projects.env.env]
@@ -123,12 +130,14 @@ NUL = "\\u0000"
         "line 8: projects.wrong.python must be a text, not an array",
         "line 8: projects.wrong.env must be a table, not a text",
         "line 8: projects.wrong.grace must be a number of seconds from 0 to 600, not a text",
-        "line 10: projects.web.path must be a text, not a boolean",
-        "line 11: projects.env has no path",
-        "line 13: projects.env.env: 'A=B' cannot be a variable's name",
-        f"line 12: projects.env.env.PORT {variable} a number",
-        f"line 14: projects.env.env.YES {variable} a boolean",
-        f"line 15: projects.env.env.NUL {variable} one with a NUL character",
+        "line 8: projects.wrong.reports must be an array of patterns, not a text",
+        "line 9: projects.absolute.reports must have patterns that are relative to the project's root",
+        "line 11: projects.web.path must be a text, not a boolean",
+        "line 12: projects.env has no path",
+        "line 14: projects.env.env: 'A=B' cannot be a variable's name",
+        f"line 13: projects.env.env.PORT {variable} a number",
+        f"line 15: projects.env.env.YES {variable} a boolean",
+        f"line 16: projects.env.env.NUL {variable} one with a NUL character",
     ]
 
 

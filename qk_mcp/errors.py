@@ -409,7 +409,7 @@ class NameTaken(QkMcpError):
             super().__init__(
                 f"there is already a project named {alias!r}",
                 f"Its path is {path}.",
-                "choose another name, or replace its path with --force",
+                "choose another name, or replace it with --force",
             )
         else:
             super().__init__(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qk_mcp.editing.files import CannotEdit, edit_locked
-from qk_mcp.editing.toml import drop_entry, render_entry, set_path
+from qk_mcp.editing.toml import append_entry, drop_entry, render_entry, set_path
 from qk_mcp.errors import ConfigNotWritten, EditRefused, NameTaken, UnknownProject
 from qk_mcp.projects.config import explain_not_utf8, is_json_config, parse_config
 from qk_mcp.projects.project import TABLE, check_alias, expand
@@ -20,11 +20,20 @@ type Added = Literal["added", "changed", "kept"]
 type _Change = Callable[[str, Mapping[str, Any]], str]
 
 
-def add_project(path: Path, alias: str, where: str, environ: Mapping[str, str], *, force: bool = False) -> Added:
+def add_project(
+    path: Path,
+    alias: str,
+    where: str,
+    environ: Mapping[str, str],
+    *,
+    settings: Mapping[str, Any] | None = None,
+    force: bool = False,
+) -> Added:
     """Write into the config at `path` that `alias` is at `where`; return what changed.
 
-    An entry with another path is replaced only with `force`, and keeps its other settings. A missing file and
-    its directory are created. Raises InvalidName, NameTaken, EditRefused, ConfigNotWritten and ConfigBroken.
+    `settings` are `python` and `env`. An existing entry gets another path or other settings only with `force`, and
+    keeps the rest. A missing file and its directory are created.
+    Raises InvalidName, NameTaken, EditRefused, ConfigNotWritten and ConfigBroken.
     """
     check_alias(alias)
     base = path.parent
@@ -34,20 +43,35 @@ def add_project(path: Path, alias: str, where: str, environ: Mapping[str, str], 
         nonlocal done
         for name, entry in entries.items():
             old = entry.get("path") if isinstance(entry, dict) else entry
-            if name == alias and isinstance(old, str) and expand(old, base, environ) == expand(where, base, environ):
+            same = isinstance(old, str) and expand(old, base, environ) == expand(where, base, environ)
+            if name == alias and same and (not settings or _merged(entry, str(old), settings) == entry):
                 done = "kept"
                 return text
             if name.casefold() == alias.casefold() and not (name == alias and force):
                 raise NameTaken(alias, name, str(old))
         done = "changed" if alias in entries else "added"
-        return set_path(text, TABLE, alias, where)
+        if not settings:
+            return set_path(text, TABLE, alias, where)
+        rest = drop_entry(text, TABLE, alias) if alias in entries else text
+        return append_entry(rest, TABLE, alias, _merged(entries.get(alias), where, settings))
 
     if is_json_config(path):
         by_hand = f'write this by hand under "{TABLE}": {json.dumps(alias)}: {json.dumps(where)}'
     else:
-        by_hand = f"write this by hand:\n\n{render_entry(TABLE, alias, where)}"
+        entry = append_entry("", TABLE, alias, _merged(None, where, settings)) if settings else None
+        by_hand = f"write this by hand:\n\n{entry or render_entry(TABLE, alias, where)}"
     _edit(path, change, by_hand)
     return done
+
+
+def _merged(entry: object, where: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table of an entry with a path and settings; the other settings of the old entry stay."""
+    old = entry if isinstance(entry, dict) else {}
+    env = old.get("env", {})
+    merged = {**old, "path": where, **settings}
+    if "env" in settings and isinstance(env, dict):
+        merged["env"] = env | settings["env"]
+    return merged
 
 
 def remove_projects(path: Path, aliases: Sequence[str]) -> None:

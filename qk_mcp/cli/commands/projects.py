@@ -11,7 +11,7 @@ from cyclopts import App, Group, Parameter
 from qk_mcp.cli.options import ConfigOption
 from qk_mcp.cli.ui.help import examples
 from qk_mcp.cli.ui.messages import note, paint, warn
-from qk_mcp.errors import QkMcpError, UsageError
+from qk_mcp.errors import InvalidOption, QkMcpError, UsageError
 from qk_mcp.projects.config import may_exist, read_config, read_config_text, user_config_path
 from qk_mcp.projects.project import (
     Project,
@@ -28,6 +28,9 @@ from qk_mcp.text import printable
 
 __all__ = ["projects"]
 
+_DESCRIBE_TIMEOUT = 15.0
+"""Seconds that describing a new project may take."""
+
 projects = App(
     name="projects",
     help="Add, remove and list the projects in your config.",
@@ -41,25 +44,32 @@ def add(
     project: Annotated[str, Parameter(name="NAME:PATH")],
     /,
     *,
+    python: Annotated[str | None, Parameter(metavar="PATH")] = None,
+    env: Annotated[list[str] | None, Parameter(negative="", metavar="NAME=VALUE")] = None,
     force: Annotated[bool, Parameter(negative="")] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Add a project to your config.
+    """Add a project to your config, and report how many tasks it has.
 
     Parameters
     ----------
     project
         A name, and the path of the project, of its _qk directory or _qk.py file. Without a name, the project
         is named after its directory.
+    python
+        The Python that runs its tasks; without it, qk-mcp searches for one.
+    env
+        A variable for its tasks; may be repeated.
     force
-        Replace the path of a project that has this name already.
+        Replace the path and these settings of a project that has this name already.
     """
     declared, where = _declared(project)
     locate(declared)
+    settings = _settings(python, env or [])
     file = _file(config)
     from qk_mcp.projects.config_edit import add_project
 
-    match add_project(file, declared.alias, where, os.environ, force=force):
+    match add_project(file, declared.alias, where, os.environ, settings=settings, force=force):
         case "added":
             note(f"added {declared.alias} ({where}) to {file}")
         case "changed":
@@ -67,9 +77,9 @@ def add(
         case "kept":
             note(f"{declared.alias} ({where}) is in {file} already")
     try:
-        entries = [_entry(each) for each in read_config(file, os.environ).projects if each.alias == declared.alias]
-        for error in filter(None, (entry["error"] for entry in entries)):
-            warn(error)
+        for added in read_config(file, os.environ).projects:
+            if added.alias == declared.alias:
+                _report_tasks(added)
     except QkMcpError as failure:  # in another entry: this one was added
         warn(str(failure))
 
@@ -130,6 +140,38 @@ def path(*, config: ConfigOption = None) -> None:
 
 def _file(config: Path | None) -> Path:
     return config_path(config, os.environ, current_directory()) or user_config_path()
+
+
+def _settings(python: str | None, variables: list[str]) -> dict[str, Any]:
+    """Return the settings that the options give to a project. Raises InvalidOption."""
+    settings: dict[str, Any] = {}
+    if python is not None:
+        settings["python"] = escape_variables(expand(python, current_directory(), os.environ))
+    for text in variables:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise InvalidOption("--env", f"{text!r} is not NAME=VALUE")
+        settings.setdefault("env", {})[name] = value
+    return settings
+
+
+def _report_tasks(project: Project) -> None:
+    """Describe a project that was added; write how many tasks it has, what failed to load, and what to do next."""
+    import asyncio
+
+    from qk_mcp.interpreters.plan import resolve
+    from qk_mcp.tasks.describe import describe
+
+    try:
+        catalog = asyncio.run(describe(resolve(project, os.environ), _DESCRIBE_TIMEOUT)).catalog()
+    except QkMcpError as failure:
+        warn(str(failure))
+        return
+    for problem in catalog.problems:
+        warn(problem)
+    count = len(catalog.tasks)
+    note(f"it has {count} task{'s' if count != 1 else ''}: `qk-mcp inspect {project.alias}` shows them")
+    note("next: `qk-mcp install CLIENT` connects an agent; a server that runs already must be restarted")
 
 
 def _declared(text: str) -> tuple[Project, str]:

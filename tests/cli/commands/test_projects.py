@@ -1,13 +1,20 @@
 """`qk-mcp projects`, on a real command line."""
 
 import json
+import os
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests.support.cli import CommandLine, Outcome
 from tests.support.projects import make_project
+
+_REPORT = (
+    "it has 0 tasks: `qk-mcp inspect {}` shows them\n"
+    "next: `qk-mcp install CLIENT` connects an agent; a server that runs already must be restarted\n"
+)
 
 
 @pytest.fixture
@@ -20,7 +27,7 @@ def app(qk_mcp: CommandLine) -> Path:
 
 def test_a_project_is_added_by_name_and_path(qk_mcp: CommandLine, app: Path) -> None:
     added = qk_mcp("projects", "add", f"mine:{app}")
-    assert added == Outcome(0, "", f"added mine ({app}) to {qk_mcp.config}\n")
+    assert added == Outcome(0, "", f"added mine ({app}) to {qk_mcp.config}\n" + _REPORT.format("mine"))
     assert qk_mcp.config.read_text() == f'[projects]\nmine = "{app}"\n'
 
 
@@ -97,17 +104,17 @@ def test_an_existing_name_needs_force_for_another_path(qk_mcp: CommandLine, app:
     web = make_project(qk_mcp.home / "web", "")
     qk_mcp.write_config(f'[projects]\napp = "{app}" # mine\n')
     again = qk_mcp("projects", "add", f"app:{app}/")
-    assert again == Outcome(0, "", f"app ({app}) is in {qk_mcp.config} already\n")
+    assert again == Outcome(0, "", f"app ({app}) is in {qk_mcp.config} already\n" + _REPORT.format("app"))
     refused = qk_mcp("projects", "add", f"app:{web}")
     assert refused == Outcome(
         1,
         "",
         f"error: there is already a project named 'app'\n  Its path is {app}.\n"
-        "hint: choose another name, or replace its path with --force\n",
+        "hint: choose another name, or replace it with --force\n",
     )
     assert qk_mcp("projects", "add", f"App:{web}", "--force").code == 1
     forced = qk_mcp("projects", "add", f"app:{web}", "--force")
-    assert forced == Outcome(0, "", f"app is now {web} in {qk_mcp.config}\n")
+    assert forced == Outcome(0, "", f"app is now {web} in {qk_mcp.config}\n" + _REPORT.format("app"))
     assert qk_mcp.config.read_text() == f'[projects]\napp = "{web}" # mine\n'
 
 
@@ -126,6 +133,38 @@ def test_a_project_is_added_to_a_config_that_is_broken_elsewhere_with_a_warning(
     assert outcome.stderr.splitlines()[0] == f"added app ({app}) to {qk_mcp.config}"
     assert "warning: the config" in outcome.stderr
     assert "line 2: projects.bad" in outcome.stderr
+
+
+def test_a_project_is_added_with_its_python_and_variables(qk_mcp: CommandLine, app: Path) -> None:
+    options = ["--python", sys.executable, "--env", "A=b", "--env", "C=d=e"]
+    assert qk_mcp("projects", "add", f"app:{app}", *options).code == 0
+    entry = {"path": str(app), "python": sys.executable, "env": {"A": "b", "C": "d=e"}}
+    assert tomllib.loads(qk_mcp.config.read_text()) == {"projects": {"app": entry}}
+    assert "already\n" in qk_mcp("projects", "add", f"app:{app}", "--env", "A=b").stderr
+    assert "--force" in qk_mcp("projects", "add", f"app:{app}", "--env", "A=x").stderr
+    assert qk_mcp("projects", "add", f"app:{app}", "--env", "A=x", "--force").code == 0
+    entry["env"] = {"A": "x", "C": "d=e"}
+    assert tomllib.loads(qk_mcp.config.read_text()) == {"projects": {"app": entry}}
+    wrong = qk_mcp("projects", "add", f"app:{app}", "--env", "A")
+    assert (wrong.code, wrong.stderr) == (2, "error: option --env: 'A' is not NAME=VALUE\n")
+
+
+def test_a_project_that_does_not_load_is_added_with_a_warning(qk_mcp: CommandLine) -> None:
+    app = make_project(qk_mcp.home / "app", "import nothing_of_that_name")
+    outcome = qk_mcp("projects", "add", f"app:{app}")
+    assert outcome.code == 0
+    assert "warning: project 'app' could not be loaded" in outcome.stderr
+    assert "nothing_of_that_name" in outcome.stderr
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+def test_a_config_that_is_no_regular_file_does_not_hang(qk_mcp: CommandLine, app: Path, kind: str) -> None:
+    config = qk_mcp.home / "config"
+    os.mkfifo(config) if kind == "fifo" else config.symlink_to("/dev/zero")
+    for command in (["projects", "list"], ["projects", "add", f"app:{app}"], ["serve"]):
+        outcome = qk_mcp(*command, "--config", config)
+        assert outcome.code == 1
+        assert "t is not a regular file" in outcome.stderr
 
 
 # remove

@@ -8,6 +8,7 @@ is asked for every reference, and each is replaced.
 
 import gc
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import CellType, FrameType
 from typing import Any
@@ -26,18 +27,17 @@ def report_calls(
     `report_link` is called instead if the function does not follow links, and `give_up`, with a reason, if a path
     is relative to a descriptor or a reference cannot be replaced. The references of `ignored` objects stay.
     """
-    replacements = []
+    replacements = {}
     for name, report in reports.items():
         original = getattr(os, name)
-        replacements.append((original, _reporting(original, report, report_link, give_up)))
-    kept = {id(each) for each in ignored} | {id(replacements), *map(id, replacements)}
-    for _, replacement in replacements:
+        replacements[id(original)] = original, _reporting(original, report, report_link, give_up)
+    kept = {id(each) for each in ignored}
+    for _, replacement in replacements.values():
         kept |= {id(cell) for cell in replacement.__closure__}
     gc.unfreeze()  # frozen objects are not searched
     try:
-        for original, replacement in replacements:
-            if not _replace(original, replacement, kept):
-                give_up(f"a copy of os.{original.__name__}")
+        if not _replace(replacements, kept):
+            give_up("a copy of a function of os")
     finally:
         gc.freeze()
 
@@ -63,47 +63,51 @@ def _reporting(
     return reporting
 
 
-def _replace(old: Any, new: Any, kept: "set[int]") -> bool:
-    """Replace every reference to `old`; return whether that was possible."""
+def _replace(replacements: "dict[int, tuple[Any, Any]]", kept: "set[int]") -> bool:
+    """Replace every reference to some objects, given with their replacements by id; return whether that was possible.
+
+    Each search of the garbage collector takes milliseconds: there are as few as possible.
+    """
     complete = True
-    holders = gc.get_referrers(old)
+    olds = tuple(old for old, _ in replacements.values())
+    wrapped: dict[int, tuple[Any, Any]] = {}
+    holders = gc.get_referrers(*olds)
+    skipped = {*map(id, replacements.values())} | kept
     for holder in holders:
-        if holder is not holders and id(holder) not in kept and not isinstance(holder, FrameType):
-            complete = _replace_in(holder, old, new, kept | {id(holders)}) and complete
+        kind = type(holder)
+        if id(holder) in skipped or kind is FrameType or (kind is tuple and holder == olds):
+            continue  # references of this module
+        if kind is dict:
+            complete = _replace_values(holder, replacements) and complete
+        elif kind is list:
+            holder[:] = [replacements[id(item)][1] if id(item) in replacements else item for item in holder]
+        elif kind is set:  # such as os.supports_fd, where both belong
+            holder |= {replacements[id(item)][1] for item in holder if id(item) in replacements}
+        elif kind is CellType:
+            holder.cell_contents = replacements[id(holder.cell_contents)][1]
+        elif kind is staticmethod:
+            wrapped[id(holder)] = holder, staticmethod(replacements[id(holder.__func__)][1])
+        else:
+            complete = False
+    if wrapped:
+        complete = _replace(wrapped, kept | {id(holders)}) and complete
     return complete
 
 
-def _replace_in(holder: Any, old: Any, new: Any, kept: "set[int]") -> bool:
-    kind = type(holder)
-    if kind is dict:
-        names = [name for name, value in list(holder.items()) if value is old]
-        class_ = _class_of(holder, names[0], old) if names else None
-        for name in names:
-            if class_ is None:
-                holder[name] = new
-            else:
-                # A class caches its attributes. A Python function in it would become a method.
-                setattr(class_, name, new if isinstance(new, staticmethod) else staticmethod(new))
-        return bool(names)
-    if kind is list:
-        holder[:] = [new if value is old else value for value in holder]
-    elif kind is set:  # such as os.supports_fd, where both belong
-        holder.add(new)
-    elif kind is CellType:
-        holder.cell_contents = new
-    elif kind is staticmethod:
-        return _replace(holder, staticmethod(new), kept)
-    else:
-        return False
-    return True
-
-
-def _class_of(names: "dict[str, Any]", name: str, value: Any) -> "type | None":
-    """Return the class whose attributes are in this dict, or None if it is not that of a class."""
-    for owner in gc.get_referrers(names):
-        if isinstance(owner, type) and vars(owner).get(name) is value:
-            return owner
-    return None
+def _replace_values(names: "dict[str, Any]", replacements: "dict[int, tuple[Any, Any]]") -> bool:
+    found = [(name, *replacements[id(value)]) for name, value in list(names.items()) if id(value) in replacements]
+    module = sys.modules.get(str(names.get("__name__")))
+    class_ = None
+    if found and getattr(module, "__dict__", None) is not names:
+        owners = [each for each in gc.get_referrers(names) if isinstance(each, type)]
+        class_ = next((each for each in owners if vars(each).get(found[0][0]) is found[0][1]), None)
+    for name, _, new in found:
+        if class_ is None:
+            names[name] = new
+        else:
+            # A class caches its attributes. A Python function in it would become a method.
+            setattr(class_, name, new if isinstance(new, staticmethod) else staticmethod(new))
+    return bool(found)
 
 
 def report_forks(give_up: "Callable[[str], None]") -> None:

@@ -29,6 +29,8 @@ FULL_LIMIT = 200_000
 """Bytes of JSON of an answer if the caller asks for full detail."""
 _NEAREST = 5
 """Names that a note suggests for a filter without matches."""
+_FILTER_LENGTH = 600
+"""Characters of a filter that can match a name. `fnmatch` takes minutes to translate 100,000 brackets."""
 _COMPARED = 2_000
 """Names compared for that; more would hold up other calls."""
 
@@ -47,9 +49,11 @@ def make_entries(
     entry also has the caller's `note`.
     """
 
+    matched = not pattern or any(matches(task, pattern) for _, each in projects for task in _tasks(each))
+
     def entries_with(form: _Form, form_note: str = "") -> list[dict[str, Any]]:
         return [
-            _entry(listed, pattern, form, form_note, note if position == 0 else "")
+            _entry(listed, pattern, form, form_note, note if position == 0 else "", matched=matched)
             for position, listed in enumerate(projects)
         ]
 
@@ -84,6 +88,8 @@ def matches(task: Task, pattern: str) -> bool:
 
     Neither case nor the Unicode normal form counts.
     """
+    if len(pattern) > _FILTER_LENGTH:
+        return False
     folded = composed(pattern).casefold()
     names = [composed(name).casefold() for name in (task.name, *task.aliases)]
     if any(folded in name for name in names):
@@ -108,7 +114,9 @@ _NAMES_NOTE = "names only, because the answer would be too long; `filter` shows 
 type _Form = Callable[[Task], dict[str, Any]]
 
 
-def _entry(listed: Listed, pattern: str | None, form: _Form, form_note: str, note: str) -> dict[str, Any]:
+def _entry(
+    listed: Listed, pattern: str | None, form: _Form, form_note: str, note: str, *, matched: bool
+) -> dict[str, Any]:
     project, outcome = listed
     notes = [note] if note else []
     if isinstance(outcome, QkMcpError):
@@ -117,12 +125,16 @@ def _entry(listed: Listed, pattern: str | None, form: _Form, form_note: str, not
     tasks = [task for task in outcome.tasks if not pattern or matches(task, pattern)]
     notes += [outcome.note] if outcome.note else []
     notes += [form_note] if tasks and form_note else []
-    if pattern and not tasks:
+    if pattern and not matched:
         notes.append(_no_match(pattern, outcome))
     if outcome.problems:
         notes.append("not listed because it failed to load: " + shorten("; ".join(outcome.problems), HELP_LENGTH))
     entry: dict[str, Any] = {"project": project.alias, "project_root": str(outcome.root)}
     return entry | _note(notes) | {"tasks": [form(task) for task in tasks]}
+
+
+def _tasks(outcome: Catalog | QkMcpError) -> Sequence[Task]:
+    return () if isinstance(outcome, QkMcpError) else outcome.tasks
 
 
 def _note(notes: Sequence[str]) -> dict[str, Any]:
@@ -140,7 +152,7 @@ def _no_match(pattern: str, catalog: Catalog) -> str:
     count = len(catalog.tasks)
     note = f"none of its {count} tasks has a name that matches {shorten(pattern, 100)!r}"
     names = (name for task in catalog.tasks for name in (task.name, *task.aliases))
-    near = nearest(pattern, islice(names, _COMPARED), _NEAREST)
+    near = nearest(shorten(pattern, 100), islice(names, _COMPARED), _NEAREST)
     return f"{note}; the nearest names are {', '.join(map(repr, near))}" if near else note
 
 

@@ -83,6 +83,19 @@ def test_a_filter_without_matches_names_the_nearest_tasks() -> None:
     assert note == "none of its 2 tasks has a name that matches 'biuld'; the nearest names are 'build'"
 
 
+def test_a_filter_that_matches_in_one_project_needs_no_note_in_others() -> None:
+    entries = make_entries([(_APP, _catalog("build")), (_APP, _catalog("test"))], pattern="build")
+    assert [len(entry["tasks"]) for entry in entries] == [1, 0]
+    assert not any("note" in entry for entry in entries)
+
+
+@pytest.mark.parametrize("pattern", ["[" * 100_000, "*a" * 100_000, "?" * 100_000, "a" * 1_000_000, "[" * 600])
+def test_a_huge_filter_takes_no_time(pattern: str) -> None:
+    entry = _entry(_many(2_000), pattern=pattern)
+    assert entry["tasks"] == []
+    assert len(entry["note"]) < 500
+
+
 def test_a_namespace_that_failed_to_load_is_noted() -> None:
     note = _entry(_catalog("build", problems=("ci: ImportError: no", "x: y")))["note"]
     assert "ci: ImportError: no; x: y" in note

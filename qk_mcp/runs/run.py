@@ -189,7 +189,7 @@ async def _run(
         tests = await _tests(guest, began_at, request.max_output // 4, failures)
         note = "\n".join(filter(None, (guest.plan.note, more, *failures)))
         room = request.max_output - len(json.dumps(_extras(left, tests, note), ensure_ascii=False).encode()) - _HEADERS
-        texts = cut_output(stdout, stderr, max(0, room), failed=guest.exit_code != 0)
+        texts = await _cut(stdout, stderr, room, failed=guest.exit_code != 0)
         return Run(guest.exit_code, *texts, left, tests, note, time.monotonic() - began)
     output = (stdout, stderr, request.max_output)
     if timer.cancelled_caught and request.timeout is not None:
@@ -197,11 +197,13 @@ async def _run(
         timed_out = partial(
             RunTimedOut, request.task, request.timeout, began=guest.began, waited_for=waited_for, survivors=alive
         )
-        raise _with_output(timed_out, *output)
+        raise await _with_output(timed_out, *output)
     if guest.leader is None and guest.process.returncode is not None:
         raise explain_death(guest.plan, guest.process.returncode, stdout.end + stderr.end)
     if guest.exit_code is None:
-        raise _with_output(partial(RunLost, request.task, began=guest.began or reply == {"event": "began"}), *output)
+        raise await _with_output(
+            partial(RunLost, request.task, began=guest.began or reply == {"event": "began"}), *output
+        )
     raise explain_death(guest.plan, guest.exit_code, stdout.end + stderr.end)
 
 
@@ -221,14 +223,26 @@ async def _tests(guest: Guest, since: float, room: int, failures: list[str]) -> 
     return None
 
 
-def _with_output(
+async def _with_output(
     failure: Callable[[str], QkMcpError], stdout: Captured, stderr: Captured, max_output: int
 ) -> QkMcpError:
     """Return `failure(text)`, where the text is the output so far, cut so that the message has `max_output` bytes."""
     room = max_output - json_size(str(failure(""))) - _HEADERS
-    texts = zip(("stdout", "stderr"), cut_output(stdout, stderr, max(0, room), failed=True), strict=True)
+    texts = zip(("stdout", "stderr"), await _cut(stdout, stderr, room, failed=True), strict=True)
     parts = [f"--- {name} so far ---\n{excerpt.text.rstrip()}" for name, excerpt in texts if excerpt.text]
     return failure("\n".join(parts) or "It had printed nothing.")
+
+
+async def _cut(stdout: Captured, stderr: Captured, room: int, *, failed: bool) -> tuple[Excerpt, Excerpt]:
+    """Cut the output in a thread if files must be searched, which can take half a second."""
+    cut = partial(cut_output, stdout, stderr, max(0, room), failed=failed)
+    if failed and None in (stdout.whole, stderr.whole):
+        with anyio.CancelScope(shield=True):
+            try:
+                return await anyio.to_thread.run_sync(cut)
+            except RuntimeError as error:  # no thread can be started
+                log.warning("cannot search the output in a thread: %s", error)
+    return cut()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Fixtures for several files."""
 
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -31,6 +32,11 @@ def pytest_configure(config: pytest.Config) -> None:
     for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # Python ignores these, not its children
         if signal.getsignal(number) is signal.SIG_IGN or (is_worker and number == signal.SIGHUP):
             signal.signal(number, lambda *_: None)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Run three workers on two processors: tests often wait for a process or a clock."""
+    return ((os.cpu_count() or 1) * 3 + 1) // 2
 
 
 class Serve(Protocol):

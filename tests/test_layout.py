@@ -36,7 +36,6 @@ COVERED_BY = {
     "guest/test_describe.py": ("guest.json_values",),
     "guest/test_equality.py": ("guest",),
     "host/test_warm_pool.py": ("guest.staleness", "guest.warmup", "host.guest", "host.launch"),
-    "integration/test_running.py": ("runs.run",),
     "integration/test_server.py": ("cli.commands.serve", "server"),
     "integration/test_stopping.py": ("host.stop",),
     "integration/test_streaming.py": ("runs.progress", "runs.prompts", "runs.streams"),

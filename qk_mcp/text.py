@@ -23,7 +23,10 @@ A string (OSC, DCS and so on) ends where the next one begins. Without that, unte
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """C0 and C1 control characters without tab, newline and carriage return."""
 
+_EMOJI = "\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff"
 _INVISIBLE = re.compile(
+    # Not the joiners and variation selectors that belong to an emoji.
+    f"(?!(?<=[{_EMOJI}])\ufe0f|(?<=[\ufe0f{_EMOJI}])\u200d(?=[{_EMOJI}])|\ufe0f(?=\u20e3))"
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )

@@ -23,6 +23,8 @@ from qk_mcp.text import nearest, one_line, printable, shorten
         ("zero\u200bwidth \u202eright\u202c", "zerowidth right"),
         ("half \ud83d", "half \ufffd"),
         ("tab\tand grüße 🎉", "tab\tand grüße 🎉"),
+        ("👩\u200d💻 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3", "👩\u200d💻 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3"),
+        ("a\u200db\ufe0f ✔\ufe0f\ufe0f", "ab ✔\ufe0f"),
     ],
 )
 def test_printable_text_has_only_what_a_reader_sees(text: str, expected: str) -> None:

@@ -131,30 +131,37 @@ async def _print(view: _View, seconds: float, *, as_json: bool) -> int:
 
 
 async def _watch(view: _View, seconds: float) -> NoReturn:
-    """Show it, and again whenever it is no longer the same; only a signal ends that."""
+    """Show the view, and again whenever it changes; only a signal ends that."""
     import anyio
 
+    from qk_mcp.cli.inspect.watch import describe_changes, is_same_view, show_in_place
     from qk_mcp.cli.ui.tables import Sheet
     from qk_mcp.tasks.cache import CatalogCache
 
-    catalogs, shown = CatalogCache(os.environ, timeout=seconds), ""
+    catalogs, shown, status = CatalogCache(os.environ, timeout=seconds), "", "watching for changes"
+    previous: Sequence[Inspected] = ()
     try:
         while True:
             began, pause = time.monotonic(), _PAUSE
             sheet = Sheet()
+            described = False
             with sheet.console.capture() as drawn:
                 try:
                     inspections = await _look(view, catalogs, quiet=bool(shown))
-                    anew = any(each.catalog is None or each.catalog.uncacheable for each in inspections)
+                    described = any(each.catalog is None or each.catalog.uncacheable for each in inspections)
                     _draw(sheet, view, inspections)
-                except QkMcpError as failure:  # the task is gone, for now
-                    anew = False
+                    if changes := describe_changes(previous, inspections):
+                        status = f"{time.strftime('%H:%M:%S')}  {changes}"
+                    previous = inspections
+                except QkMcpError as failure:  # the task is missing; it may come back
                     sheet.line(str(failure))
-            if drawn.get() != shown:
+            if not is_same_view(drawn.get(), shown):
+                with sheet.console.capture() as footer:
+                    sheet.line()
+                    sheet.line((f"{status}; press Ctrl+C to exit", "dim"))
+                show_in_place(sheet.console, drawn.get() + footer.get(), first=not shown)
                 shown = drawn.get()
-                sheet.console.clear()
-                print(shown, end="", flush=True)
-            elif anew:
+            elif described:
                 pause = max(_PAUSE, min(_LONGEST_PAUSE, _IDLE_SHARE * (time.monotonic() - began)))
             await anyio.sleep(pause)
     finally:

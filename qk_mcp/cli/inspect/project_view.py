@@ -10,7 +10,7 @@ from urllib.parse import quote
 from rich.text import Text
 
 from qk_mcp.cli.inspect.gather import Inspected
-from qk_mcp.cli.ui.tables import Sheet
+from qk_mcp.cli.ui.tables import GAP, Sheet, widest
 from qk_mcp.tasks.catalog import Catalog, Task
 from qk_mcp.tasks.usage import usage_line
 
@@ -19,10 +19,9 @@ __all__ = ["linked", "show_project"]
 _LARGE = 20
 """Number of tasks from which they are grouped by namespace."""
 _INDENT = 2
-_WIDEST = (30, 44)
-"""Greatest widths of the columns for names and arguments; longer texts are wrapped."""
-_ENOUGH = 60
-"""The same of a description, and of a place; half of that will do for a description where there is no more room."""
+_LONGEST_NAME = 40
+"""Characters of a task's name in one line; longer names are wrapped."""
+_LEAST_HELP = 10
 
 
 def show_project(sheet: Sheet, inspected: Inspected, *, default: bool, pattern: str | None) -> None:
@@ -71,20 +70,26 @@ def _facts(inspected: Inspected, pattern: str | None) -> Iterator[tuple[str, str
 
 
 def _tasks(sheet: Sheet, catalog: Catalog) -> None:
-    """Show tasks in one line each where there is room, else with the arguments below the description."""
+    """Show each task in one line: if it does not fit, without its place, then with shortened arguments and help."""
     rows = [
         [_name(row, depth, catalog.root), *([Text()] * 3 if isinstance(row, str) else _about(row, catalog.root))]
         for depth, row in _by_namespace(catalog.tasks)
     ]
-    if sheet.fits(rows, _INDENT, [*_WIDEST, _ENOUGH, _ENOUGH]):
-        sheet.table(rows, _INDENT, [*_WIDEST, _ENOUGH])
+    if sheet.width is None:
+        sheet.table(rows, _INDENT, [0] * 3)
         return
-    without_place = [row[:3] for row in rows]
-    if sheet.fits(without_place, _INDENT, [*_WIDEST, _ENOUGH // 2]):
-        sheet.table(without_place, _INDENT, _WIDEST)
+    names, arguments, about, places = (widest(column) for column in zip(*rows, strict=True))
+    names = min(names, _LONGEST_NAME)
+    room = sheet.width - _INDENT - names - GAP
+    if arguments + about + places + 2 * GAP <= room:
+        sheet.table(rows, _INDENT, [names, arguments, about])
         return
-    below = [[name, Text("\n").join(filter(None, (about, arguments)))] for name, arguments, about, _ in rows]
-    sheet.table(below, _INDENT, _WIDEST[:1])
+    arguments = min(arguments, max(room - about - GAP, room // 3))
+    about = max(room - arguments - GAP, _LEAST_HELP)
+    for row in rows:
+        row[1].truncate(arguments, overflow="ellipsis")
+        row[2].truncate(about, overflow="ellipsis")
+    sheet.table([row[:3] for row in rows], _INDENT, [names, arguments])
 
 
 def _by_namespace(tasks: Sequence[Task]) -> Iterator[tuple[int, str | Task]]:
@@ -115,7 +120,8 @@ def _name(row: str | Task, depth: int, root: Path) -> Text:
 
 
 def _about(task: Task, root: Path) -> tuple[Text, Text, Text]:
-    about = Text(task.short_help)
+    first_line = next((line.strip() for line in task.help.splitlines() if line.strip()), task.short_help)
+    about = Text(first_line)  # not `short_help`, which quickie cuts at 50 characters
     if task.error:
         about = Text(" ").join(filter(None, (about, Text(task.error, "red"))))
     return Text(usage_line(task), "dim"), about, linked(task.location or "", task.location, root, "dim")

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["GAP", "Sheet"]
+__all__ = ["GAP", "Sheet", "widest"]
 
 GAP = 2
 """Blanks between columns."""
@@ -37,17 +37,10 @@ class Sheet:
         for line in self._wrapped(text, self.width and max(_NARROWEST, self.width - indent)):
             self.line(line, indent=indent)
 
-    def fits(self, rows: Sequence[Sequence[Text]], indent: int, caps: Sequence[int]) -> bool:
-        """Return whether the columns, each as wide as its content or its cap, fit in the width."""
-        if self.width is None:
-            return True
-        widths = [min(_widest(column), cap) for column, cap in zip(zip(*rows, strict=True), caps, strict=True)]
-        return indent + sum(widths) + GAP * (len(widths) - 1) <= self.width
-
     def table(self, rows: Sequence[Sequence[Text]], indent: int, caps: Sequence[int]) -> None:
         """Print rows in columns, each as wide as its content or its cap; the last one gets the rest of the width."""
         columns_of = zip(zip(*rows, strict=True), caps, strict=False)
-        widths = [min(_widest(column), cap) if self.width else _widest(column) for column, cap in columns_of]
+        widths = [min(widest(column), cap) if self.width else widest(column) for column, cap in columns_of]
         taken = indent + sum(width + GAP for width in widths if width)
         last = self.width and max(_NARROWEST, self.width - taken)
         for row in rows:
@@ -68,5 +61,6 @@ class Sheet:
         return list(text.wrap(self.console, width, overflow="fold")) or [Text()]
 
 
-def _widest(column: Iterable[Text]) -> int:
+def widest(column: Iterable[Text]) -> int:
+    """Return the width of the widest cell of a column."""
     return max((line.cell_len for cell in column for line in cell.split("\n")), default=0)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,42 +88,37 @@ def test_in_a_pipe_each_task_is_one_line(qk_mcp: CommandLine, root: Path) -> Non
     )
 
 
+def _usage(length: int) -> dict[str, str]:
+    """Return the arguments of the tasks, cut to a length."""
+    whole = {
+        "build": "[--fast] [--jobs JOBS] debug|release",
+        "db:migrate": "--to TO [--pair PAIR PAIR] [--maybe [MAYBE]] [--level LEVEL] [NAMES...]",
+        "test": "[EXTRA...]",
+    }
+    return {task: text if len(text) <= length else f"{text[: length - 1]}…" for task, text in whole.items()}
+
+
 @pytest.mark.usefixtures("root")
-@pytest.mark.parametrize("width", [60, 80, 160])
-def test_a_narrow_terminal_breaks_lines_between_words(qk_mcp: CommandLine, width: int) -> None:
+@pytest.mark.parametrize(("width", "usage", "place"), [(60, 15, False), (80, 31, False), (160, 71, True)])
+def test_a_terminal_has_one_line_for_each_task(qk_mcp: CommandLine, width: int, usage: int, place: bool) -> None:
     lines = qk_mcp("inspect", env={"COLUMNS": str(width)}).stdout.splitlines()
-    assert max(map(len, lines)) <= width or str(sys.executable) in "\n".join(lines)
     shown = lines[lines.index("") + 1 :]
-    about, other = "Build the program for one target.", f"{'Migrate the database.':33}"
-    assert (
-        shown
-        == {
-            60: [
-                "  build, b    Build the program for one target.",
-                "              [--fast] [--jobs JOBS] debug|release",
-                "  db:migrate  Migrate the database.",
-                "              --to TO [--pair PAIR PAIR] [--maybe [MAYBE]]",
-                "              [--level LEVEL] [NAMES...]",
-                "  test        Run the tests.",
-                "              [EXTRA...]",
-            ],
-            80: [
-                "  build, b    Build the program for one target.",
-                "              [--fast] [--jobs JOBS] debug|release",
-                "  db:migrate  Migrate the database.",
-                "              --to TO [--pair PAIR PAIR] [--maybe [MAYBE]] [--level LEVEL]",
-                "              [NAMES...]",
-                "  test        Run the tests.",
-                "              [EXTRA...]",
-            ],
-            160: [
-                f"  build, b    {'[--fast] [--jobs JOBS] debug|release':44}  {about}  _qk/__init__.py:4",
-                f"  db:migrate  --to TO [--pair PAIR PAIR] [--maybe [MAYBE]]  {other}  _qk/db.py:3",
-                "              [--level LEVEL] [NAMES...]",
-                f"  test        {'[EXTRA...]':44}  {'Run the tests.':33}  _qk/__init__.py:16",
-            ],
-        }[width]
-    )
+    assert len(shown) == 3
+    assert max(map(len, shown)) <= width
+    for line, (task, arguments) in zip(shown, _usage(usage).items(), strict=True):
+        assert line.startswith(f"  {task}")
+        assert f"  {arguments:{usage}}  " in line
+        assert ("_qk/" in line) == place
+    about = "Build the program for one target."
+    assert about in shown[0] if width > 60 else shown[0].endswith("  Build the program for one ta…")
+
+
+def test_the_first_line_of_a_help_is_whole_where_it_fits(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+    line = f"{'A long first line of help ' * 4}👩\u200d💻 ends."
+    root = project(f"from quickie import task\n\n@task\ndef build():\n    '''{line}\n\n    More.\n    '''\n")
+    for env in ({}, {"COLUMNS": "200"}):
+        shown = qk_mcp("inspect", "--project", f"demo:{root}", env=env).stdout
+        assert f"  build  {line}  _qk/" in shown
 
 
 def _on_a_terminal(qk_mcp: CommandLine, *args: str, **env: str) -> str:
@@ -318,7 +314,6 @@ WRONG = {
     "dmo build": (1, "no project is named 'dmo'", "Projects: demo.", "did you mean 'demo'?"),
     "/nowhere": (1, "no project is served for the path '/nowhere'", "It does not exist."),
     "demo build --filter x": (2, "a task and --filter exclude each other", "leave out one of them"),
-    "--watch --json": (2, "--watch and --json exclude each other", "hint: "),
     "--describe-timeout -1": (
         2,
         "option --describe-timeout: it must be more than 0 and less than 86400 seconds, not -1",
@@ -395,19 +390,61 @@ def test_watching_shows_each_change(qk_mcp: CommandLine, root: Path) -> None:
         shown += process.stdout.read() or b""  # type: ignore[union-attr]
         return text.encode() in shown
 
+    def write(text: str) -> None:  # atomically: the program must not see half of it
+        (root / "new").write_text(text)
+        (root / "new").replace(module)
+
     module = root / "_qk" / "__init__.py"
     source = module.read_text() + "import time\ntime.sleep(1)\n"  # which must not make the next look late
     module.write_text(source)
     until(lambda: shows("Build the program for one target."))
-    module.write_text(source.replace("Build the program", "Build another thing"))
-    until(lambda: shows("Build another thing for one target."))
-    module.write_text("1 / 0")
-    until(lambda: shows("ZeroDivisionError"))
-    module.write_text(source)
-    until(lambda: shows("Build the program for one target.") and shown.count(b"Build the program") == 2)
+    write(source.replace("Build the program", "Build another thing"))
+    until(lambda: shows("Build another thing for one target.") and shows("  changed: build; press Ctrl+C to exit"))
+    write("1 / 0")
+    until(lambda: shows("ZeroDivisionError") and shows("  no longer loads; press"))
+    write(source)
+    until(lambda: shows("  loads again; press") and shown.count(b"Build the program") == 2)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
+
+
+def test_watching_writes_nothing_while_nothing_changes(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+    source = """
+        import subprocess
+        from quickie import task
+
+        subprocess.run(["true"])  # so that no cache is used
+        open("loads", "a").write(".")
+
+        @task
+        def build():
+            pass
+    """
+    root = project(source)
+    ours, theirs = pty.openpty()
+    command = ("inspect", "--watch", "--project", f"demo:{root}")
+    env = {"TERM": "xterm", "COLUMNS": "100"}
+    with qk_mcp.start(*command, env=env, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        os.set_blocking(ours, False)
+        shown = b""
+
+        def read() -> bytes:
+            nonlocal shown
+            with suppress(BlockingIOError):
+                shown += os.read(ours, 65536)
+            return shown
+
+        until(lambda: b"press Ctrl+C to exit" in read())
+        loads = (root / "loads").stat().st_size
+        until(
+            lambda: (root / "loads").stat().st_size >= loads + 2
+        )  # it writes a file that it reads: described each time
+        assert read().count(b"press Ctrl+C to exit") == 1
+        assert read().count(b"\x1b[2J") == 1
+        process.send_signal(signal.SIGINT)
+    os.close(ours)
 
 
 @pytest.mark.usefixtures("root")

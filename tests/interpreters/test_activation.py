@@ -65,13 +65,13 @@ def test_it_is_on_path_once(venv: Interpreter) -> None:
     assert _variables(venv, once) == once
 
 
-def test_another_active_environment_gives_way_but_its_commands_are_found(venv: Interpreter) -> None:
+def test_another_active_environment_comes_second_on_path(venv: Interpreter) -> None:
     variables = _variables(venv, {"PATH": f"/another/bin:{_BIN}", "VIRTUAL_ENV": "/another"})
     assert variables["PATH"] == f"{venv.prefix}/bin:/another/bin:{_BIN}"
     assert variables["VIRTUAL_ENV"] == str(venv.prefix)
 
 
-def test_the_servers_own_environment_is_left(venv: Interpreter, plain: Interpreter) -> None:
+def test_the_servers_own_environment_is_deactivated(venv: Interpreter, plain: Interpreter) -> None:
     if sys.prefix == sys.base_prefix:
         pytest.skip("the tests do not run in a virtual environment")
     own = {"PATH": f"{sys.prefix}/bin:{_BIN}", "VIRTUAL_ENV": sys.prefix, "VIRTUAL_ENV_PROMPT": "own"}
@@ -84,7 +84,7 @@ def test_the_servers_own_environment_is_left(venv: Interpreter, plain: Interpret
     assert _variables(itself, own)["VIRTUAL_ENV"] == sys.prefix
 
 
-def test_a_conda_environment_is_entered_as_conda_does(tmp_path: Path) -> None:
+def test_a_conda_environment_is_activated_as_by_conda(tmp_path: Path) -> None:
     active = {"PATH": _BIN, "CONDA_PREFIX": "/base", "CONDA_DEFAULT_ENV": "base", "VIRTUAL_ENV": "/another"}
     for directory, name in (
         (tmp_path / "conda" / "envs" / "data", "data"),
@@ -120,7 +120,7 @@ def test_variables_of_a_conda_environment_are_set(tmp_path: Path) -> None:
     assert _variables(interpreter, {})["STATE"] == "b"
 
 
-def test_a_plain_python_is_nothing_to_activate(plain: Interpreter) -> None:
+def test_a_plain_python_is_not_activated(plain: Interpreter) -> None:
     order = f"/usr/local/bin:{BASE.parent}:{_BIN}"
     variables = _variables(plain, {"PATH": order})
     assert variables["PATH"] == order
@@ -138,7 +138,7 @@ def test_commands_are_found_without_a_path(venv: Interpreter, environ: dict[str,
     ]
 
 
-# What is the server's, what is the project's
+# The server's and the project's variables
 
 
 def test_the_servers_own_variables_do_not_reach_tasks(venv: Interpreter) -> None:
@@ -150,7 +150,7 @@ def test_the_servers_own_variables_do_not_reach_tasks(venv: Interpreter) -> None
     assert variables.keys() == kept.keys() | {"PATH", "VIRTUAL_ENV", "PYTHONUNBUFFERED"}
 
 
-def test_the_projects_variables_go_on_top(venv: Interpreter) -> None:
+def test_the_projects_variables_win(venv: Interpreter) -> None:
     env = {"PATH": "/mine", "EDITOR": None, "ABSENT": None, "PYTHONUNBUFFERED": None, "QK_MCP_CONFIG": "x", "A": ""}
     variables = _variables(venv, {"PATH": _BIN, "EDITOR": "vi"}, env)
     assert variables == {"PATH": "/mine", "VIRTUAL_ENV": str(venv.prefix), "QK_MCP_CONFIG": "x", "A": ""}
@@ -170,8 +170,8 @@ def test_a_variable_that_no_process_can_have_is_an_error(venv: Interpreter, name
 def test_any_other_name_and_value_reaches_the_task(venv: Interpreter) -> None:
     env: dict[str, str | None] = {"a b.c-d": "x=y\nz", "ünïcode": "é", "BYTES": "\udcff"}
     script = "import os; print(ascii([os.environ[n] for n in ('a b.c-d', 'ünïcode', 'BYTES')]))"
-    said = _output(_variables(venv, {}, env), venv.python, "-c", script)
-    assert said.decode().strip() == ascii(["x=y\nz", "é", "\udcff"])
+    output = _output(_variables(venv, {}, env), venv.python, "-c", script)
+    assert output.decode().strip() == ascii(["x=y\nz", "é", "\udcff"])
 
 
 # Text
@@ -197,7 +197,7 @@ def test_any_other_name_and_value_reaches_the_task(venv: Interpreter) -> None:
         {"LANG": "C", "PYTHONIOENCODING": "UTF8:surrogateescape", "PYTHONUTF8": "1"},
     ],
 )
-def test_python_and_its_children_speak_utf8_whatever_the_locale(venv: Interpreter, environ: dict[str, str]) -> None:
+def test_python_and_its_children_write_utf8_in_any_locale(venv: Interpreter, environ: dict[str, str]) -> None:
     variables = _variables(venv, environ)
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {_PRINT!r}], check=True)"
     expected = _TEXT.encode() + b"\n"
@@ -220,7 +220,7 @@ def test_a_locale_of_another_encoding_that_is_installed(venv: Interpreter, tmp_p
 
 
 @pytest.mark.parametrize("environ", [{}, {"LANG": "en_US.UTF-8"}, {"LC_ALL": "C.utf8"}, {"PYTHONUTF8": "1"}])
-def test_where_python_speaks_utf8_by_itself_nothing_is_set(venv: Interpreter, environ: dict[str, str]) -> None:
+def test_nothing_is_set_if_python_writes_utf8_by_itself(venv: Interpreter, environ: dict[str, str]) -> None:
     assert "PYTHONIOENCODING" not in _variables(venv, environ)
 
 
@@ -232,18 +232,18 @@ def test_bytes_that_are_not_text_pass_through_with_a_set_encoding(venv: Interpre
 
 def test_a_project_may_choose_its_encoding(venv: Interpreter) -> None:
     assert _output(_variables(venv, {}, {"PYTHONIOENCODING": "latin-1"}), venv.python, "-c", _LATIN) == b"\xe9\n"
-    # A locale alone is no such choice.
+    # A locale alone does not choose an encoding.
     assert _output(_variables(venv, {}, {"LC_ALL": "de_DE"}), venv.python, "-c", _LATIN) == b"\xc3\xa9\n"
 
 
-def test_how_a_task_opens_files_is_left_to_its_locale(venv: Interpreter) -> None:
+def test_the_locale_decides_how_a_task_opens_files(venv: Interpreter) -> None:
     script = "import locale; print(locale.getencoding(), locale.getpreferredencoding(False))"
     environ = {"LC_ALL": "C", "PYTHONUTF8": "0"}
     output = _output(_variables(venv, environ), venv.python, "-c", script)
     assert output == _output(environ, venv.python, "-c", script)
 
 
-def test_what_a_python_child_prints_is_there_at_once(venv: Interpreter) -> None:
+def test_the_output_of_a_python_child_is_visible_at_once(venv: Interpreter) -> None:
     script = "import os; print('at once'); os._exit(0)"
     environ = {"PATH": _BIN}
     assert _output(environ, venv.python, "-c", script) == b""

@@ -26,12 +26,12 @@ from tests.support.environments import (
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Where a test makes its environment; its parent is the user's home."""
+    """The directory of a test's environment; its parent is the user's home."""
     return tmp_path / "env"
 
 
 def _examine(directory: Path, **environ: str) -> Installation:
-    """Examine an environment, and check what the files tell against what its Python says."""
+    """Read an environment, and compare the result with what its Python reports."""
     environ |= {"HOME": str(directory.parent)}
     found = read_installation(directory, environ)
     answer = ask(found.python, environ)
@@ -45,7 +45,7 @@ def _refusal(directory: Path, **environ: str) -> Unusable:
     return caught.value
 
 
-# Layouts, as they are made by venv, virtualenv, uv, conda, pip install -e, …
+# Layouts as made by venv, virtualenv, uv, conda, pip install -e, …
 
 
 def _venv(directory: Path) -> None:
@@ -70,7 +70,7 @@ def _virtualenv(directory: Path) -> None:
 
 
 def _uv(directory: Path) -> None:
-    """The files that `uv venv` leaves: it names the Python without its version and links the rest to that."""
+    """The files of `uv venv`: `python` has no version in its name, and the other names link to it."""
     (directory / "bin").mkdir(parents=True)
     (directory / "bin" / "python").symlink_to(BASE.with_name("python3"))
     (directory / "bin" / "python3").symlink_to("python")
@@ -120,7 +120,7 @@ def _import_hook(directory: Path) -> None:
 
 
 def _overlay(directory: Path) -> None:
-    """What `uv run --with` makes: an environment on top of another."""
+    """An environment on top of another, as `uv run --with` makes it."""
     make_venv(directory)
     make_venv(directory.parent / "below", quickie="1.0.0")
     below = site_of(directory.parent / "below")
@@ -160,7 +160,7 @@ def test_the_files_show_what_python_reports(directory: Path, make: Callable[[Pat
     assert _examine(directory).python == directory / "bin" / "python"
 
 
-def test_the_users_own_packages_count_only_where_python_reads_them(directory: Path, tmp_path: Path) -> None:
+def test_user_packages_count_only_if_python_reads_them(directory: Path, tmp_path: Path) -> None:
     make_venv(directory, system_site=True)
     install_quickie(site_of(tmp_path / "mine"))
     assert str(_refusal(directory)) == "quickie is not installed there"
@@ -168,7 +168,7 @@ def test_the_users_own_packages_count_only_where_python_reads_them(directory: Pa
     _refusal(directory, PYTHONUSERBASE=str(tmp_path / "mine"), PYTHONNOUSERSITE="1")
 
 
-# What is passed over
+# Unusable environments
 
 
 def _another_quickie(directory: Path) -> None:
@@ -241,7 +241,7 @@ def _nothing(directory: Path) -> None:
         (_nothing, "its Python is gone: "),
     ],
 )
-def test_a_python_that_will_not_do_says_why(directory: Path, make: Callable[[Path], None], why: str) -> None:
+def test_an_unusable_python_has_a_reason(directory: Path, make: Callable[[Path], None], why: str) -> None:
     if make is _foreign and sys.platform != "linux":
         pytest.skip("ELF headers are compared on Linux")
     make(directory)
@@ -270,7 +270,7 @@ def test_a_python_older_than_quickie_needs_is_refused(directory: Path) -> None:
         assert str(_refusal(path)) == f"it is Python {version}, and quickie needs 3.12 or later"
 
 
-def test_an_environment_whose_python_became_another_says_so(directory: Path) -> None:
+def test_an_environment_whose_python_was_replaced_says_so(directory: Path) -> None:
     make_venv(directory, quickie="1.0.0")
     config = directory / "pyvenv.cfg"
     config.write_text(config.read_text().replace(f"version = {sys.version_info.major}.", "version = 2."))

@@ -39,7 +39,7 @@ sys.addaudithook(_note)
 
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A Python without quickie, to search as if that ran qk-mcp."""
+    """A Python without quickie, used as if it ran qk-mcp."""
     return str(make_venv(tmp_path_factory.mktemp("bare") / "env"))
 
 
@@ -63,7 +63,7 @@ class Search:
             assert len(_STARTED) == started, "a search starts no process"
 
     def truthful(self) -> Interpreter:
-        """Search, and check the answer against what that Python itself says."""
+        """Search, and compare the result with what that Python itself reports."""
         found = self()
         answer = ask(found.python, self.environ)
         assert answer == {"prefix": str(found.prefix), "quickie": found.quickie, "version": found.version}
@@ -132,7 +132,7 @@ def test_the_first_place_that_has_quickie_wins(search: Search, tmp_path: Path) -
     for reason, prefix in order:
         found = search()
         assert (found.reason, found.prefix, found.python) == (reason, prefix, prefix / "bin" / "python")
-        remove_quickie(site_of(prefix))  # and nothing may be remembered
+        remove_quickie(site_of(prefix))  # nothing may be cached
     why = search.refusal().why
     for reason, _ in order:
         assert f"{reason} (" in why
@@ -147,7 +147,7 @@ def test_tasks_in_one_file_have_no_environment_in_them(search: Search) -> None:
     assert search().reason == "the .venv in the project's root"
 
 
-def test_a_python_that_appears_is_found_at_once(search: Search) -> None:
+def test_a_new_environment_is_found_at_once(search: Search) -> None:
     search.refusal()
     make_venv(search.root / "venv", quickie="1.0.0")
     assert search().prefix == search.root / "venv"
@@ -157,7 +157,7 @@ def test_a_python_that_appears_is_found_at_once(search: Search) -> None:
     assert search().prefix == search.root / "venv"
 
 
-def test_two_answers_are_equal_until_packages_or_python_change(search: Search) -> None:
+def test_results_are_equal_until_packages_change(search: Search) -> None:
     make_venv(search.root / ".venv", quickie="1.0.0")
     before = search()
     assert search() == before
@@ -198,7 +198,7 @@ def test_the_config_names_an_environment_or_a_python_or_a_command(search: Search
         assert search.truthful().prefix == search.root / ".venv"
 
 
-def test_what_the_config_names_is_the_only_candidate(search: Search, tmp_path: Path) -> None:
+def test_a_python_in_the_config_is_the_only_candidate(search: Search, tmp_path: Path) -> None:
     make_venv(search.root / ".venv", quickie="1.0.0")
     lacking = make_venv(tmp_path / "lacking")
     shim = make_script(tmp_path / "shims" / "python3", "#!/usr/bin/env bash")
@@ -238,7 +238,7 @@ def test_a_link_to_an_environments_python_is_not_that_environment(search: Search
 # The qk script
 
 
-def test_a_script_leads_to_the_python_it_starts_with(search: Search, tmp_path: Path) -> None:
+def test_a_script_is_followed_to_the_python_in_its_first_line(search: Search, tmp_path: Path) -> None:
     python = make_venv(tmp_path / "an environment", quickie="1.0.0")
     for lines in (
         ["#!/bin/sh", f'\'\'\'exec\' "{python}" "$0" "$@"', "' '''"],
@@ -255,7 +255,7 @@ def test_a_script_leads_to_the_python_it_starts_with(search: Search, tmp_path: P
 
 
 def test_a_script_leads_to_the_python_in_its_directory(search: Search, tmp_path: Path) -> None:
-    """An environment that was moved still says where it was; uv's relocatable scripts name no path at all."""
+    """In a moved environment the first line is outdated; uv's relocatable scripts contain no path."""
     python = make_venv(tmp_path / "env", quickie="1.0.0")
     for lines in (
         ["#!/where/it/was/bin/python"],
@@ -294,7 +294,7 @@ def test_qk_on_path_is_followed_through_links(search: Search, tmp_path: Path) ->
     assert (found.python, found.reason) == (python, f"the qk on PATH, {local / 'qk'}")
 
 
-def test_a_shim_is_passed_over_for_the_next_qk(search: Search, tmp_path: Path) -> None:
+def test_a_shim_is_skipped_for_the_next_qk(search: Search, tmp_path: Path) -> None:
     shim = make_script(tmp_path / "pyenv" / "shims" / "qk", "#!/usr/bin/env bash", "set -e")
     make_script(tmp_path / "pyenv" / "shims" / "python", "#!/usr/bin/env bash", "set -e")
     search.environ["PATH"] = str(shim.parent)
@@ -310,7 +310,7 @@ def test_a_shim_is_passed_over_for_the_next_qk(search: Search, tmp_path: Path) -
     assert search().python == python
 
 
-def test_a_qk_that_is_another_program_is_passed_over(search: Search, tmp_path: Path) -> None:
+def test_another_program_named_qk_is_skipped(search: Search, tmp_path: Path) -> None:
     other = make_script(tmp_path / "bin" / "qk", "#!/bin/sh")
     search.environ["PATH"] = str(other.parent)
     assert f"the qk on PATH, {other}: there is no Python beside it" in search.refusal().why
@@ -319,7 +319,7 @@ def test_a_qk_that_is_another_program_is_passed_over(search: Search, tmp_path: P
 # What to do
 
 
-def test_variables_that_lead_nowhere_are_named(search: Search, tmp_path: Path) -> None:
+def test_variables_with_missing_paths_are_reported(search: Search, tmp_path: Path) -> None:
     names = ("UV_PROJECT_ENVIRONMENT", "QK_EXECUTABLE", "VIRTUAL_ENV", "CONDA_PREFIX")
     absent = search.refusal().why.splitlines()[-1]
     assert absent.startswith("not there: ")
@@ -330,7 +330,7 @@ def test_variables_that_lead_nowhere_are_named(search: Search, tmp_path: Path) -
         assert any(name in line and line.endswith("it does not exist") for line in why.splitlines()), name
 
 
-def test_an_environment_is_named_once(search: Search) -> None:
+def test_an_environment_is_reported_once(search: Search) -> None:
     make_venv(search.root / ".venv")
     search.environ["VIRTUAL_ENV"] = str(search.root / ".venv")
     search.own = str(search.root / ".venv" / "bin" / "python")
@@ -358,7 +358,7 @@ def test_the_remedy_makes_an_environment(search: Search, make: Callable[[Path], 
         make(search.root / ".venv")
     hint = search.refusal().hint
     command, _, install = hint.partition(" (or, ")[0].partition(" && ")
-    # The package index is out of a test's reach: quickie is copied where pip would have put it.
+    # Tests cannot use the package index, so quickie is copied to where pip would have put it.
     subprocess.run([*shlex.split(command), "--without-pip"], check=True, timeout=60)
     python, *words = shlex.split(install)
     assert words == ["-m", "pip", "install", "quickie-runner"]

@@ -94,7 +94,8 @@ def _checks(declarations: list[str], config: Path | None, registry: Registry | N
         for project in registry.projects:
             yield checks.check_project(project, os.environ, seconds)
         options = [word for text in declarations for word in ("--project", text)]
-        yield checks.check_server([*options, *(["--config", str(config)] if config else [])], seconds)
+        options += ["--config", str(config)] if config else []
+        yield checks.check_server(options, seconds, listing=bool(registry.projects))
 
 
 def _own_config() -> Path | None:

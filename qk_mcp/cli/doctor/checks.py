@@ -197,13 +197,16 @@ def _choice_elsewhere(project: Project, chosen: Path, environ: Mapping[str, str]
     return f"a server started by a graphical client uses {found.python} ({found.reason})"
 
 
-def check_server(options: Sequence[str], seconds: float) -> Check:
-    """Start a server and talk to it as a client does; describing a project may take `seconds`."""
+def check_server(options: Sequence[str], seconds: float, *, listing: bool) -> Check:
+    """Start a server and talk to it as a client does; describing a project may take `seconds`.
+
+    Without projects a listing is an error, so `listing` must be false then.
+    """
     from qk_mcp.cli.doctor.handshake import END_LIMIT, shake_hands
 
     command = [sys.executable, "-P", "-m", "qk_mcp", "serve", *options, "--describe-timeout", f"{seconds:g}"]
     try:
-        answer = shake_hands(command, seconds + 10)
+        answer = shake_hands(command, seconds + 10, listing=listing)
     except QkMcpError as failure:
         return failed("server", failure)
     tasks = _count(sum(len(entry["tasks"]) for entry in answer.entries), "task")

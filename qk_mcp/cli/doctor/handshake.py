@@ -55,20 +55,17 @@ def greet(command: Sequence[str], *, cwd: Path, environ: Mapping[str, str]) -> H
         return _initialize(wire)
 
 
-def shake_hands(command: Sequence[str], patience: float) -> Handshake:
+def shake_hands(command: Sequence[str], patience: float, *, listing: bool = True) -> Handshake:
     """Start a server, ask it for its tools and its projects' tasks, and end it.
 
-    The listing may take `patience` seconds. Raises ServerFailed.
+    The listing may take `patience` seconds; without `listing` it is not asked for. Raises ServerFailed.
     """
     with _conversation(command) as (wire, server):
         hello = _initialize(wire)
         wire.send({"method": "notifications/initialized"})
         tools = wire.ask("tools/list", _START_LIMIT)["tools"]
-        listing = wire.ask("tools/call", patience, name="list_tasks", arguments={})
-        if listing.get("isError"):
-            raise ServerFailed("list_tasks failed", str(listing["content"][0]["text"]))
-        names, entries = tuple(tool["name"] for tool in tools), tuple(listing["structuredContent"]["result"])
-        return Handshake(hello, names, entries, _end(server))
+        entries = _list_tasks(wire, patience) if listing else ()
+        return Handshake(hello, tuple(tool["name"] for tool in tools), entries, _end(server))
 
 
 @contextmanager
@@ -107,6 +104,13 @@ def _conversation(
 def _initialize(wire: "_Wire") -> Hello:
     info = wire.ask("initialize", _START_LIMIT, **_HELLO)["serverInfo"]
     return Hello(str(info["name"]), str(info["version"]), time.monotonic() - wire.began)
+
+
+def _list_tasks(wire: "_Wire", patience: float) -> tuple[Mapping[str, Any], ...]:
+    listing = wire.ask("tools/call", patience, name="list_tasks", arguments={})
+    if listing.get("isError"):
+        raise ServerFailed("list_tasks failed", str(listing["content"][0]["text"]))
+    return tuple(listing["structuredContent"]["result"])
 
 
 _HELLO = {

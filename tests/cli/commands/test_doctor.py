@@ -246,6 +246,12 @@ def test_a_python_that_a_graphical_client_would_not_find(qk_mcp: CommandLine, ap
 # The server
 
 
+def test_without_projects_nothing_is_wrong(qk_mcp: CommandLine) -> None:
+    doctor = Doctor(qk_mcp)
+    assert doctor.of("server")["status"] != "wrong"
+    assert "qk-mcp projects add" in doctor.of("projects")["what"]
+
+
 def test_a_server_that_cannot_start(qk_mcp: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "fastmcp.py").write_text("raise ImportError('this is not the fastmcp you look for')")
     check = Doctor(qk_mcp, env={"PYTHONPATH": str(tmp_path)}).of("server")

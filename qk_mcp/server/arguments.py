@@ -16,6 +16,8 @@ from qk_mcp.text import nearest, shorten
 
 __all__ = ["check_names", "parse_detail", "parse_seconds", "parse_text", "parse_words"]
 
+_SPLIT_LENGTH = 20_000
+"""Characters of a string that is split into words; `shlex` takes a minute for a million."""
 _NAMED = 10
 """Ignored parameters that a note names."""
 
@@ -110,6 +112,8 @@ def _split(name: str, value: str) -> list[Any]:
             return []
         if not isinstance(parsed, str):
             raise InvalidInput(name, f"it must be a list of strings, not {_kind(parsed)}; {_right_form(parsed)}")
+    if len(value) > _SPLIT_LENGTH:
+        raise InvalidInput(name, f"the string is too long to be split into words; {_right_form(None)}")
     try:
         return shlex.split(value)
     except ValueError as error:

@@ -42,6 +42,7 @@ def test_words(value: Any, words: list[str]) -> None:
         ([{"n": 3}], '["--count", "3", "name"]'),
         ([None], '["--count", "3", "name"]'),
         ("'open", '["--count", "3", "name"]'),
+        ("a" * 1_000_000, '["--count", "3", "name"]'),
     ],
 )
 def test_other_values_are_refused_with_the_right_form(value: Any, form: str) -> None:

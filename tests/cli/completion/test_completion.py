@@ -36,6 +36,10 @@ SOURCE = """
     def spaced():
         pass
 
+    @task(name="étude")
+    def study():
+        pass
+
     @task(name="it's $HOME; *")
     def odd():
         pass
@@ -54,7 +58,7 @@ DB = """
         pass
 """
 COMPLETIONS = Path(__file__).parents[3] / "completions"
-TASKS = ["b", "build", "db:migrate", "db:seed", "it's $HOME; *", "with space"]
+TASKS = ["b", "build", "db:migrate", "db:seed", "it's $HOME; *", "with space", "étude"]
 
 
 @pytest.fixture
@@ -307,6 +311,7 @@ def test_a_shell_completes_each_word(shell: Shell, known: Path) -> None:
         ("run db\tse\t", ["run", "db:seed"]),
         ('run "db:mi\t', ["run", "db:migrate"]),
         ("run w\t", ["run", "with space"]),
+        ("run é\t", ["run", "étude"]),
         ("run it\tx", ["run", "it's $HOME; *", "x"]),
         ("run build --col\tal\trel\t", ["run", "build", "--colour", "always", "release"]),
         ("run b debug set\t", ["run", "b", "debug", "settings.toml"]),

@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import time
@@ -76,7 +77,12 @@ def test_wrong_usage_gets_a_message_of_one_form(qk_mcp: CommandLine, line: str, 
 def test_without_a_command_it_serves(qk_mcp: CommandLine, line: str) -> None:
     initialize = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
     process = qk_mcp.start(*line.split(), stdin=subprocess.PIPE)
-    stdout, _ = process.communicate(initialize, timeout=60)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(initialize)
+    process.stdin.flush()
+    select.select([process.stdout], [], [], 60)  # the server writes nothing after stdin has ended
+    stdout, _ = process.communicate(timeout=60)
     assert (process.returncode, b'"id":1' in stdout) == (0, True)
 
 

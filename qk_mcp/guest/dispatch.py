@@ -38,7 +38,7 @@ def answer_request(control: Control, supervisor: int) -> None:
         control.close()
         describe_tasks(request)
         os._exit(0)  # do not wait for threads and exit handlers of the project's module
-    if request.get("warm") and is_outdated():
+    if request.get("warm") and is_outdated(request["started"]):
         control.send({"event": "outdated"})
         os._exit(0)
     run_task(request, control, supervisor)

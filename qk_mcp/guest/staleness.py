@@ -6,12 +6,10 @@ import sys
 from importlib.machinery import all_suffixes
 from typing import Any
 
-from . import warmup
-
 __all__ = ["is_outdated", "remember_files"]
 
 _RESOLUTION = 100_000_000
-"""Nanoseconds by which a file's ctime may lag behind the clock, plus those that Python took to start."""
+"""Nanoseconds by which a file's ctime may lag behind the clock."""
 _CUSTOMIZERS = ("sitecustomize", "usercustomize")
 
 _remembered: "dict[str, tuple[int, ...] | None]" = {}
@@ -26,11 +24,11 @@ def remember_files() -> None:
         _remembered.setdefault(path, state)
 
 
-def is_outdated() -> bool:
-    """Return whether one of them has changed since, has appeared or has disappeared."""
+def is_outdated(started: int) -> bool:
+    """Return whether one of them has changed, appeared or disappeared since; `started` is in nanoseconds."""
     now = _states()
     # A file that changed while Python started may have been read before.
-    if any(state is not None and state[-1] > warmup.began - _RESOLUTION for state in now.values()):
+    if any(state is not None and state[-1] > started - _RESOLUTION for state in now.values()):
         return True
     return any(now.get(path) != state for path, state in _remembered.items())
 

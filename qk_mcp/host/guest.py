@@ -44,6 +44,7 @@ class Guest:
         pipes: tuple[int, int, int],
         *,
         inherits_stdin: bool,
+        started: int,
     ) -> None:
         self.process = process
         self.mark = mark
@@ -62,6 +63,7 @@ class Guest:
         self.stdin, self.stdout, self.stderr = pipes
         self.inherits_stdin = inherits_stdin
         """Whether it reads a descriptor that it inherited, and not the pipe `stdin`."""
+        self._started = started
         self._control = control
         self._supervision = supervision
         self._unread = bytearray()
@@ -88,7 +90,7 @@ class Guest:
 
     def _line(self, request: Mapping[str, Any]) -> bytes:
         variables = {name: self.plan.variables[name] for name in CHILD_VARIABLES if name in self.plan.variables}
-        return json.dumps({**request, "environ": variables}).encode() + b"\n"
+        return json.dumps({**request, "environ": variables, "started": self._started}).encode() + b"\n"
 
     async def answer(self) -> dict[str, Any] | None:
         """Wait for the guest's answer; return None if it closes the socket without one."""

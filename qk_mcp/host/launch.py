@@ -4,6 +4,7 @@ import os
 import secrets
 import socket
 import subprocess
+import time
 from itertools import chain
 from pathlib import Path
 from weakref import WeakSet
@@ -54,6 +55,7 @@ def start_guest(plan: Plan, stdin: int | None = None) -> Guest:
     for descriptor in outer:
         os.set_blocking(descriptor, False)
     descriptors = [end.fileno() for end in theirs]
+    started = time.time_ns()
     try:
         process = subprocess.Popen(
             [interpreter.python, "-P", _MAIN, *map(str, descriptors)],
@@ -74,7 +76,7 @@ def start_guest(plan: Plan, stdin: int | None = None) -> Guest:
         _close(theirs)
         for descriptor in inner:
             os.close(descriptor)
-    guest = Guest(process, mark, plan, ours[0], ours[1], outer, inherits_stdin=stdin is not None)
+    guest = Guest(process, mark, plan, ours[0], ours[1], outer, inherits_stdin=stdin is not None, started=started)
     _guests.add(guest)
     return guest
 

@@ -67,7 +67,8 @@ def test_the_typescript_client_lists_runs_streams_times_out_and_cancels(
     assert seen["slow"]["exit_code"] == 0
     assert seen["slowLogs"] >= 4, "lines arrive one by one, not at the end"
     assert len(seen["progress"]) >= 2
-    assert all(report["message"].startswith("step ") for report in seen["progress"])
+    messages = [report["message"] for report in seen["progress"]]
+    assert all(message.startswith(("step ", "no output yet")) for message in messages), "the latter if it starts slowly"
 
     assert seen["timedOut"]["isError"]
     assert "hanging" in seen["timedOut"]["content"][0]["text"]

@@ -134,7 +134,8 @@ def test_a_bar_that_is_never_quiet_is_sent_once_a_second(demo: Demo) -> None:
     for task, shown in (("bar", " of 40"), ("dots", "....")):
         client.messages.clear()
         call = client.start("run_task", task_name=task, progress=True)
-        assert shown in call.first_report().params["message"]
+        while shown not in call.first_report().params["message"]:  # "no output yet", if the task starts slowly
+            client.messages.clear()
         client.hear(shown)
         (demo.root / task).touch()
         answer = call.wait().data
@@ -153,7 +154,9 @@ def test_progress_has_the_last_line(demo: Demo) -> None:
     assert reports[0].at - call.sent_at >= 0.95, "nothing before the first second"
     seconds = [report.params["progress"] for report in reports]
     assert seconds == sorted(set(seconds)), "progress only grows"
-    assert all(report.params["message"].startswith("tick ") for report in reports)
+    messages = [report.params["message"] for report in reports]
+    assert all(message.startswith(("tick ", "no output yet")) for message in messages), "the latter if it starts slowly"
+    assert messages[-1].startswith("tick ")
 
 
 def test_the_answer_comes_well_after_the_last_progress(demo: Demo) -> None:

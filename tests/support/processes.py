@@ -9,7 +9,7 @@ import psutil
 
 from tests.support.environment import MARK
 
-__all__ = ["alive", "descriptors", "end", "gone", "marked", "read_pid", "tree", "until", "zombies"]
+__all__ = ["alive", "descriptors", "end", "gone", "marked", "new_children", "read_pid", "tree", "until", "zombies"]
 
 
 def until[T](ask: Callable[[], T], within: float = 60.0, what: str = "") -> T:
@@ -84,3 +84,8 @@ def end(pids: Iterable[int]) -> None:
             psutil.Process(pid).kill()
         except psutil.NoSuchProcess:
             continue
+
+
+def new_children(before: set[psutil.Process]) -> set[psutil.Process]:
+    """Return the children of this process that are not in `before`; a server that many tests share may be one."""
+    return set(psutil.Process().children()) - before

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,6 +20,7 @@ from qk_mcp.tasks import listing
 from qk_mcp.tasks.cache import CatalogCache
 from qk_mcp.tasks.catalog import Catalog
 from tests.support.environment import scrubbed
+from tests.support.processes import new_children
 from tests.support.projects import make_project
 
 _COUNTED = """\
@@ -246,7 +246,7 @@ def test_a_failure_is_cached_until_it_is_fixed(tmp_path: Path) -> None:
         (text,) = texts
         assert "No module named 'not_there'" in text
         assert "_qk.py:11: import not_there" in text
-        assert f"{sys.executable} -m pip install not_there" in text
+        assert f"ask the user which package provides it and install that for {sys.executable}" in text
         (described.root / "not_there.py").touch()
         assert await catalogs.get(described.project)
 
@@ -278,10 +278,6 @@ def test_modules_outside_the_project_count(tmp_path: Path) -> None:
     _run(work())
 
 
-def _children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
-
-
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="this system has no directory below /dev")
 def test_a_project_below_dev_works() -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
@@ -303,7 +299,7 @@ def test_a_cancelled_call_leaves_nothing_and_affects_no_other(tmp_path: Path) ->
     descriptors = len(list(Path("/dev/fd").iterdir()))
 
     async def work() -> None:
-        catalogs = described.catalogs()
+        before, catalogs = new_children(set()), described.catalogs()
         one = asyncio.create_task(catalogs.get(described.project))
         other = asyncio.create_task(catalogs.get(described.project))
         await asyncio.sleep(0.3)
@@ -317,11 +313,11 @@ def test_a_cancelled_call_leaves_nothing_and_affects_no_other(tmp_path: Path) ->
         alone.cancel()
         with pytest.raises(asyncio.CancelledError):
             await alone
-        assert not _children()
+        assert not new_children(before)
         closing = asyncio.create_task(catalogs.get(described.project))
         await asyncio.sleep(0.3)
         await catalogs.close()
-        assert not _children()
+        assert not new_children(before)
         with pytest.raises(asyncio.CancelledError):
             await closing
 

@@ -2,20 +2,16 @@
 
 import time
 
-import psutil
 import pytest
 
 from qk_mcp.errors import ProjectBroken
+from tests.support.processes import new_children
 from tests.tasks.conftest import Describe
 
 
 def test_two_thousand_tasks_are_described(described: Describe) -> None:
     tasks = "".join(f"@task(args=['--option', 'word'])\ndef task_{number}(**_): 'Help.'\n" for number in range(2_000))
     assert len(described(f"from quickie import task\n{tasks}").tasks) == 2_000
-
-
-def _children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
 
 
 def test_a_module_that_does_not_end_is_stopped_with_its_process_tree(described: Describe) -> None:
@@ -26,18 +22,19 @@ def test_a_module_that_does_not_end_is_stopped_with_its_process_tree(described: 
         print("on my way", flush=True)
         time.sleep(300)
     """
-    began = time.monotonic()
+    before, began = new_children(set()), time.monotonic()
     with pytest.raises(ProjectBroken) as failure:
         described(source, seconds=1.0)
     assert time.monotonic() - began < 30
     assert "within 1 s" in str(failure.value)
     assert "on my way" in str(failure.value)
-    assert not _children()
+    assert not new_children(before)
 
 
 def test_processes_that_an_import_leaves_running_are_ended(described: Describe) -> None:
+    before = new_children(set())
     described("import subprocess\nsubprocess.Popen(['sleep', '300'], start_new_session=True)\n")
-    assert not _children()
+    assert not new_children(before)
 
 
 @pytest.mark.parametrize(

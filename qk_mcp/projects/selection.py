@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from qk_mcp.errors import PathNotServed, QkMcpError, WorktreeMissing
-from qk_mcp.projects.project import Project, fit_alias, held_tasks, locate
+from qk_mcp.projects.project import TASKS, Project, fit_alias, held_tasks, locate
 from qk_mcp.projects.worktrees import Checkout, checkout_at, enclosing_checkouts, linked_worktrees
 
 __all__ = ["project_at", "project_in_worktree", "root_of", "tasks_above"]
@@ -173,6 +173,8 @@ def _placed(project: Project, own: Checkout, checkout: Checkout) -> Project:
     except QkMcpError:
         tasks, main_root = Path(os.path.realpath(project.path)), None
     path = checkout.top / tasks.relative_to(own.top)
+    if tasks.name in (TASKS, f"{TASKS}.py"):
+        path = held_tasks(path.parent) or path  # a branch may have the other form
     if not os.path.lexists(path):
         why = f"There is nothing at {path}: the branch checked out there has no tasks."
         raise WorktreeMissing(project.alias, checkout.worktree, why, [])

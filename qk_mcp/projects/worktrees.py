@@ -13,6 +13,10 @@ from pathlib import Path
 __all__ = ["Checkout", "checkout_at", "enclosing_checkouts", "linked_worktrees"]
 
 _MARK = ".git"
+_OTHERS = (".hg", ".jj")
+"""The same of Mercurial and Jujutsu."""
+_BARE = ("HEAD", "objects", "refs")
+"""What a repository's own directory has, a bare one's or `.git` itself."""
 _WORKTREES = "worktrees"
 """The directory of a repository with one directory per linked worktree."""
 
@@ -43,6 +47,8 @@ def checkout_at(top: Path) -> Checkout | None:
     mark = top / _MARK
     if (mark / "HEAD").is_file():
         return Checkout(top, Path(os.path.realpath(mark)), submodule=_is_listed(top))
+    if any((top / name).is_dir() for name in _OTHERS) or all(map(os.path.exists, (top / name for name in _BARE))):
+        return Checkout(top, Path(os.path.realpath(top)))
     pointer = _first_line(mark)
     if not pointer.startswith("gitdir:"):
         return None

@@ -79,7 +79,8 @@ def _cut(stream: Captured, room: int, *, failed: bool) -> Excerpt:
         found = rescue_lines(file, *_gap(stream, *smaller), newlines=None if error else stream.file.newlines)
         rescued = _fitting(found, room // 4)
         if rescued:
-            head, tail = smaller
+            used = sum(json_size(line) + 2 for line in rescued)
+            head, tail = _ends(beginning, end, room - used)
     left_out = stream.characters - len(head) - len(tail)
     marker = f"{left_out:,} characters left out here"
     if error:

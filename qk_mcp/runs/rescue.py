@@ -15,7 +15,8 @@ __all__ = ["Rescued", "rescue_lines"]
 _WORDS = (
     b"error", b"fail", b"fatal", b"exception", b"traceback", b"panic", b"assert", b"not ok", b"undefined",
     b"unresolved", b"no such file", b"not found", b"denied", b"segmentation fault", b"core dumped", b"timed out",
-    b"\ne  ", "✗".encode(), "✘".encode(), "✖".encode(),
+    b"timeout", b"killed", b" err!", b"expected:", b"did not ", b"would reformat", b"make: *** ",
+    b"\ne  ", "✗".encode(), "✘".encode(), "✖".encode(), "\N{MULTIPLICATION SIGN}".encode(),
 )  # fmt: skip
 _HARMLESS = (
     b" passed",

@@ -104,7 +104,7 @@ def _split(name: str, value: str) -> list[Any]:
     try:
         parsed = json.loads(value)
     except (ValueError, RecursionError):
-        pass  # a word may begin with a bracket
+        pass  # not JSON: words for a shell
     else:
         if isinstance(parsed, list):
             return parsed
@@ -114,6 +114,9 @@ def _split(name: str, value: str) -> list[Any]:
             raise InvalidInput(name, f"it must be a list of strings, not {_kind(parsed)}; {_right_form(parsed)}")
     if len(value) > _SPLIT_LENGTH:
         raise InvalidInput(name, f"the string is too long to be split into words; {_right_form(None)}")
+    is_list = value.lstrip().startswith("[") and ('"' in value or value.rstrip().endswith("]"))
+    if is_list or "\\" in value:  # a list that is not JSON, or a backslash, which a shell would drop
+        raise InvalidInput(name, f"what is meant by this string is unclear; {_right_form(None)}")
     try:
         return shlex.split(value)
     except ValueError as error:

@@ -116,6 +116,14 @@ def test_a_worktree_without_tasks_at_that_place(client: Client, main: Path, add:
     assert main.exists()
 
 
+def test_a_branch_may_have_the_other_form_of_the_tasks_module(client: Client, add: Callable[..., Path]) -> None:
+    worktree = add("../file")
+    shutil.rmtree(worktree / "_qk")
+    make_project(worktree, SHOW, single_file=True)
+    for project in (str(worktree), "app@file"):
+        assert _where(client.run("where", project=project)) == str(worktree)
+
+
 def test_repositories_inside_that_are_not_served(client: Client, main: Path) -> None:
     vendored = make_project(main / "vendor" / "lib", SHOW)
     commit_all(vendored)
@@ -127,6 +135,12 @@ def test_repositories_inside_that_are_not_served(client: Client, main: Path) -> 
     assert f"The nearest repository is {plain}" in client.run("where", project=f"{plain}/file").refusal
     nested = make_project(main / "examples" / "one", SHOW)
     assert f"qk-mcp projects add one:{nested}" in client.run("where", project=str(nested)).refusal
+    bare = main / "vendor" / "bare.git"
+    git(main, "init", "-q", "--bare", str(bare))
+    for directory in (bare / "refs", main / ".git" / "refs"):
+        assert "which has no tasks" in client.run("where", project=str(directory)).refusal
+    (main / "vendor" / "hg" / ".hg").mkdir(parents=True)
+    assert "which has no tasks" in client.run("where", project=f"{main}/vendor/hg").refusal
     other = make_project(main.parent / "other", SHOW)
     commit_all(other)
     git(other, "worktree", "add", "-q", str(main / "theirs"))

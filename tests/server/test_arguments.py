@@ -95,3 +95,9 @@ def test_names_that_resemble_a_parameter_are_refused(name: str, meant: str) -> N
 
 def test_known_names_have_no_note() -> None:
     assert check_names(dict.fromkeys(RUN), RUN) == check_names({}, LIST) == ""
+
+
+@pytest.mark.parametrize("text", ['["--grep", "a b"', r"\d+ C:\tmp", "[--grep a]"])
+def test_text_that_a_shell_would_change_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="one string per command-line word"):
+        parse_words({"args": text}, "args")

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
@@ -170,7 +171,7 @@ def _report_tasks(project: Project) -> None:
     for problem in catalog.problems:
         warn(problem)
     count = len(catalog.tasks)
-    note(f"it has {count} task{'s' if count != 1 else ''}: `qk-mcp inspect {project.alias}` shows them")
+    note(f"it has {count} task{'s' if count != 1 else ''}: `qk-mcp inspect {quote(project.alias)}` shows them")
     note("next: `qk-mcp install CLIENT` connects an agent; a server that runs already must be restarted")
 
 

@@ -15,7 +15,22 @@ _SETTINGS = {
     "COVERAGE_FILE": "@ROOT@/.coverage",
 }
 
-if "qk_mcp" in sys.orig_argv or (sys.orig_argv[1:] and os.path.basename(sys.orig_argv[1]) == "qk-mcp"):
+
+def _has_directory() -> bool:
+    """Return whether the current directory exists; coverage.py needs one."""
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
+
+
+def _runs_qk_mcp() -> bool:
+    words = sys.orig_argv
+    return "qk_mcp" in words or (len(words) > 1 and os.path.basename(words[1]) == "qk-mcp")
+
+
+if _runs_qk_mcp() and _has_directory():
     import coverage
 
     os.environ.update(_SETTINGS)

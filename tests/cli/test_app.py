@@ -1,19 +1,21 @@
 """The command line as such: usage, exit codes, streams, colours."""
 
+import fcntl
 import os
 import pty
 import re
 import select
 import signal
 import subprocess
-import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from qk_mcp import __version__
 from qk_mcp.cli.app import app
 from tests.support.cli import CommandLine, Outcome
+from tests.support.processes import until
 
 COMMANDS = ", ".join(name for name in app if not name.startswith("-"))
 
@@ -156,14 +158,19 @@ def test_output_that_cannot_be_written_is_an_error(full: CommandLine) -> None:
 
 
 def test_an_interrupt_ends_it_quietly(qk_mcp: CommandLine) -> None:
-    fifo = qk_mcp.home / "config.toml"
-    os.mkfifo(fifo)  # a file whose reading does not end
-    process = qk_mcp.start("projects", "list", "--config", fifo)
-    with fifo.open("wb"):  # opens once the program has opened it, too
-        time.sleep(0.1)
+    qk_mcp.write_config('[projects]\napp = "/x"\n')
+    lock = qk_mcp.config.with_name(".config.toml.lock")
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # as another process does that edits the config
+        process = qk_mcp.start("projects", "remove", "app")
+        until(lambda: process.poll() is not None or _has_open(process.pid, lock), what="it to wait for the lock")
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=60)
     assert (process.returncode, stderr) == (130, b"")
+
+
+def _has_open(pid: int, file: Path) -> bool:
+    return str(file) in (each.path for each in psutil.Process(pid).open_files())
 
 
 @pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"}])

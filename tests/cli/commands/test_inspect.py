@@ -286,7 +286,7 @@ def test_a_broken_project_says_what_to_fix_and_the_rest_is_shown(qk_mcp: Command
         "             _qk/__init__.py:2: import nowhere_to_be_found",
         f"           Loaded with {sys.executable} (the Python that runs qk-mcp), quickie 1.0.0.",
     ]
-    assert broken.splitlines()[7].startswith("           hint: install what is missing into that environment: ")
+    assert broken.splitlines()[7].startswith("           hint: if 'nowhere_to_be_found' is not a typing error, ask ")
     assert f"  path     {root.parent}/empty\n  error    project 'empty': no tasks at" in empty
     assert f"  error    project 'gone': there is no {root.parent}/gone" in gone
     assert good.startswith("demo\n")

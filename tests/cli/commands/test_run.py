@@ -185,7 +185,7 @@ def test_a_broken_project_says_what_to_fix(qk_mcp: CommandLine, project: Callabl
     outcome = qk_mcp("run", "--project", f"demo:{root}", "x")
     assert (outcome.code, outcome.stdout) == (1, "")
     assert "  _qk/__init__.py:1: import nowhere_to_be_found\n" in outcome.stderr
-    assert "hint: install what is missing" in outcome.stderr
+    assert "ask the user which package provides it" in outcome.stderr
 
 
 # Streams

@@ -1,8 +1,6 @@
 """The command line as such: usage, exit codes, streams, colours."""
 
 import fcntl
-import os
-import pty
 import re
 import select
 import signal
@@ -183,27 +181,12 @@ def test_any_name_can_be_written_in_any_encoding(qk_mcp: CommandLine, locale: di
         assert b"Traceback" not in stderr
 
 
-def _on_a_terminal(qk_mcp: CommandLine, *args: str, **env: str) -> bytes:
-    """Return what it writes to a terminal, stdout and stderr together."""
-    ours, theirs = pty.openpty()
-    with qk_mcp.start(*args, env=env, stdout=theirs, stderr=theirs):
-        os.close(theirs)
-        text = b""
-        try:
-            while piece := os.read(ours, 65536):
-                text += piece
-        except OSError:  # Linux tells so that the other end is closed
-            pass
-    os.close(ours)
-    return text
-
-
 @pytest.mark.parametrize("args", [["projects", "list"], ["projcts"], ["--help"]])
 def test_colours_are_for_terminals_that_want_them(qk_mcp: CommandLine, args: list[str]) -> None:
     qk_mcp.write_config('[projects]\napp = "/x"\n')
     colour = re.compile(rb"\x1b\[[\d;]*3\dm")
-    assert b"\x1b[" in _on_a_terminal(qk_mcp, *args, TERM="xterm")
-    assert not colour.search(_on_a_terminal(qk_mcp, *args, TERM="xterm", NO_COLOR="1"))
-    assert b"\x1b[" not in _on_a_terminal(qk_mcp, *args, TERM="dumb")
+    assert b"\x1b[" in qk_mcp.on_terminal(*args, TERM="xterm")
+    assert not colour.search(qk_mcp.on_terminal(*args, TERM="xterm", NO_COLOR="1"))
+    assert b"\x1b[" not in qk_mcp.on_terminal(*args, TERM="dumb")
     piped = qk_mcp(*args, env={"TERM": "xterm"})
     assert "\x1b[" not in piped.stdout + piped.stderr

@@ -1,5 +1,7 @@
 """Runs the command line as a user would."""
 
+import os
+import pty
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +54,20 @@ class CommandLine:
         }
         environ = scrubbed(self.home) | (env or {})
         return subprocess.Popen(command, cwd=cwd or self.home, env=environ, **(streams | more))
+
+    def on_terminal(self, *args: str, **env: str) -> bytes:
+        """Run a command and return what it writes to a terminal, stdout and stderr together."""
+        ours, theirs = pty.openpty()
+        with self.start(*args, env=env, stdout=theirs, stderr=theirs):
+            os.close(theirs)
+            text = b""
+            try:
+                while piece := os.read(ours, 65536):
+                    text += piece
+            except OSError:  # on Linux, the other end is closed
+                pass
+        os.close(ours)
+        return text
 
     def write_config(self, text: str | bytes) -> None:
         """Write the user's config."""

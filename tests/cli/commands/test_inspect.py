@@ -122,18 +122,8 @@ def test_the_first_line_of_a_help_is_whole_where_it_fits(qk_mcp: CommandLine, pr
 
 
 def _on_a_terminal(qk_mcp: CommandLine, *args: str, **env: str) -> str:
-    """Return what it writes to a terminal."""
-    ours, theirs = pty.openpty()
-    with qk_mcp.start(*args, env={"TERM": "xterm", "COLUMNS": "100"} | env, stdout=theirs, stderr=theirs):
-        os.close(theirs)
-        text = b""
-        try:
-            while piece := os.read(ours, 65536):
-                text += piece
-        except OSError:  # Linux tells so that the other end is closed
-            pass
-    os.close(ours)
-    return text.decode()
+    """Return what it writes to a terminal with colours and 100 columns."""
+    return qk_mcp.on_terminal(*args, **{"TERM": "xterm", "COLUMNS": "100"} | env).decode()
 
 
 def test_a_terminal_gets_colours_and_links_to_the_sources(qk_mcp: CommandLine, root: Path) -> None:

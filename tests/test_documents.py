@@ -16,7 +16,7 @@ import pytest
 from qk_mcp.cli.app import app
 from qk_mcp.clients.known import CLIENTS
 from qk_mcp.guest import __main__ as guest
-from tests.support.environment import QK_MCP, scrubbed
+from tests.support.environment import scrubbed
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
@@ -86,27 +86,15 @@ def test_named_tasks_exist() -> None:
     assert named <= tasks
 
 
-def test_readme_names_each_client_and_each_option_of_serve() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_documents_name_each_client_and_each_option_of_serve() -> None:
+    clients = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
     options = [argument for argument in app["serve"].assemble_argument_collection() if argument.parameter.show]
 
-    clients = re.findall(r"^\| [^|]+ \| `([a-z-]+)` \| [^|]+ \|$", readme, re.MULTILINE)
-    assert clients == [client.name for client in CLIENTS]
-    table = readme.partition("Options of `serve`")[2].partition("\nExit codes")[0]
+    rows = re.findall(r"^\| [^|]+ \| `([a-z-]+)` \| [^|]+ \|$", clients, re.MULTILINE)
+    assert rows == [client.name for client in CLIENTS]
+    table = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     missing = [option.names for option in options if not any(f"`{name}" in table for name in option.names)]
     assert missing == []
-
-
-def test_readme_shows_the_tasks_of_this_repository(tmp_path: Path) -> None:
-    environ = scrubbed(tmp_path, COLUMNS="100")
-    output = subprocess.run(
-        [*QK_MCP, "inspect", "--project", f"qk-mcp:{ROOT}"], env=environ, capture_output=True, text=True, check=True
-    ).stdout
-    rows = [line.split() for line in output.splitlines() if "_qk/__init__.py:" in line]
-
-    shown = [line.split() for line in block("README.md", "<!-- output of try -->").splitlines() if "_qk/" in line]
-    assert len(rows) > 5
-    assert shown == rows
 
 
 @pytest.mark.parametrize("mark", ["try", "tests", "benchmark"])

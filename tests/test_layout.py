@@ -40,6 +40,7 @@ COVERED_BY = {
     "integration/test_stopping.py": ("host.stop",),
     "integration/test_streaming.py": ("runs.progress", "runs.prompts", "runs.streams"),
     "interpreters/test_search.py": ("interpreters",),
+    "runs/test_run.py": ("runs.ending",),
     "tasks/test_cache.py": ("guest.file_trace", "tasks.prefetch"),
     "tasks/test_listing.py": ("tasks.usage",),
 }

@@ -3,8 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,8 @@ import anyio
 
 from qk_mcp.errors import QkMcpError, RunLost, RunTimedOut, UnknownTask
 from qk_mcp.host.guest import Guest
-from qk_mcp.host.stop import GRACE, LeftRunning, drain_pipes, left_running, stop_guest
+from qk_mcp.host.stop import GRACE, LeftRunning
+from qk_mcp.runs.ending import Ending, attempt, end_run
 from qk_mcp.runs.excerpt import MAX_OUTPUT, Excerpt, cut_output, json_size
 from qk_mcp.runs.output import Capture, Captured
 from qk_mcp.runs.output_files import output_name
@@ -112,7 +112,7 @@ async def run_in_guest(
         return await _run(guest, request, captures, observe, sink, waited)
     finally:
         for capture in captures.values():
-            with _step("remove an output file", []):
+            with attempt("remove an output file", []):
                 capture.file.discard()
 
 
@@ -132,79 +132,76 @@ async def _run(
     pipes: tuple[tuple[int, Stream], ...] = ((guest.stdout, "stdout"), (guest.stderr, "stderr"))
     readers = [StreamReader(pipe, stream, captures[stream], observe, sink) for pipe, stream in pipes]
     feeder = StdinFeeder(guest.stdin, request.stdin)
-    reply: dict[str, Any] | None = None
-    ended = False
-    left: tuple[LeftRunning, ...] = ()
-    survivors: tuple[LeftRunning, ...] = ()
-    others = 0
-    waited_for = ""
-    failures: list[str] = []
+    ending = Ending()
     try:
-        with anyio.move_on_after(None if request.limit is None else max(0.0, request.limit - waited)) as timer:
-            await guest.ask(
-                {
-                    "do": "run",
-                    "tasks": str(guest.plan.location.tasks),
-                    "task": request.task,
-                    "args": [*request.args],
-                    "stdin": guest.inherits_stdin or bool(request.stdin),
-                    "warm": guest.warm,
-                }
-            )
-            reply = await guest.answer()
-            await guest.ended.wait()
-        # If this process was suspended past the timeout, the loop handles the timer before the end of the task.
-        guest.receive_events()
-        ended = guest.exit_code is not None and guest.began
-        if guest.began and not ended:
-            waited_for = missing_terminal(captures.values())
-        if ended:
-            with _step("list the processes that the task left running", failures):
-                left, others = await left_running(guest)
+        await _wait_for_end(guest, request, captures, ending, waited)
     finally:
         with anyio.CancelScope(shield=True):
-            if not ended:
-                with _step("stop the process tree", failures):
-                    survivors = await stop_guest(guest)
-            with _step("close the standard input", failures):
-                feeder.close()
-            open_pipes = []
-            for reader in readers:
-                with _step("read the rest of the output", failures):
-                    open_pipes.append(reader.stop())
-            with _step("keep the pipes of a left process open", failures):
-                drain_pipes([pipe for pipe in open_pipes if pipe is not None], keep=ended)
-            with _step("end the supervisor", failures):
-                await guest.release()
+            await end_run(guest, readers, feeder, ending)
     stdout, stderr = (reader.finish() for reader in readers)
-    match reply:
+    if not ending.by_itself or guest.exit_code is None:
+        raise await _failure(guest, request, ending, stdout, stderr)
+    more = f"{ending.others} more processes are left running" if ending.others else ""
+    tests = await _tests(guest, began_at, request.max_output // 4, ending.failures)
+    note = "\n".join(filter(None, (guest.plan.note, more, *ending.failures)))
+    extras = _extras(ending.left, tests, note)
+    room = request.max_output - len(json.dumps(extras, ensure_ascii=False).encode()) - _HEADERS
+    texts = await _cut(stdout, stderr, room, failed=guest.exit_code != 0)
+    return Run(guest.exit_code, *texts, ending.left, tests, note, time.monotonic() - began)
+
+
+async def _wait_for_end(
+    guest: Guest, request: Request, captures: dict[str, Capture], ending: Ending, waited: float
+) -> None:
+    """Send the request and wait until the task has ended or the time is over. Completes `ending`."""
+    with anyio.move_on_after(None if request.limit is None else max(0.0, request.limit - waited)) as timer:
+        await guest.ask(
+            {
+                "do": "run",
+                "tasks": str(guest.plan.location.tasks),
+                "task": request.task,
+                "args": [*request.args],
+                "stdin": guest.inherits_stdin or bool(request.stdin),
+                "warm": guest.warm,
+            }
+        )
+        ending.reply = await guest.answer()
+        await guest.ended.wait()
+    # If this process was suspended past the timeout, the loop handles the timer before the end of the task.
+    guest.receive_events()
+    ending.timed_out = timer.cancelled_caught
+    ending.by_itself = guest.exit_code is not None and guest.began
+    if guest.began and not ending.by_itself:
+        ending.waited_for = missing_terminal(captures.values())
+
+
+async def _failure(guest: Guest, request: Request, ending: Ending, stdout: Captured, stderr: Captured) -> QkMcpError:
+    """Return why the task did not begin or did not end by itself."""
+    match ending.reply:
         case {"event": "outdated"}:
-            raise RunLost(request.task, "", began=False)
+            return RunLost(request.task, "", began=False)
         case {"event": "unknown", "near": [*near]}:
-            raise UnknownTask(guest.plan.project.alias, request.task, [str(name) for name in near])
+            return UnknownTask(guest.plan.project.alias, request.task, [str(name) for name in near])
         case {"event": "broken", "error": dict(report)}:
-            raise explain_load_error(guest.plan, report, stdout.end + stderr.end)
-    if ended and guest.exit_code is not None:
-        more = f"{others} more processes are left running" if others else ""
-        tests = await _tests(guest, began_at, request.max_output // 4, failures)
-        note = "\n".join(filter(None, (guest.plan.note, more, *failures)))
-        room = request.max_output - len(json.dumps(_extras(left, tests, note), ensure_ascii=False).encode()) - _HEADERS
-        texts = await _cut(stdout, stderr, room, failed=guest.exit_code != 0)
-        return Run(guest.exit_code, *texts, left, tests, note, time.monotonic() - began)
-    output = (stdout, stderr, request.max_output)
-    if timer.cancelled_caught and request.timeout is not None:
-        alive = ", ".join(f"{each.pid} {each.command}" for each in survivors)
-        timed_out = partial(
-            RunTimedOut, request.task, request.timeout, began=guest.began, waited_for=waited_for, survivors=alive
+            return explain_load_error(guest.plan, report, stdout.end + stderr.end)
+    alive = ", ".join(f"{each.pid} {each.command}" for each in ending.survivors)
+    failure: Callable[[str], QkMcpError]
+    if ending.timed_out and request.timeout is not None:
+        failure = partial(
+            RunTimedOut,
+            request.task,
+            request.timeout,
+            began=guest.began,
+            waited_for=ending.waited_for,
+            survivors=alive,
         )
-        raise await _with_output(timed_out, *output)
+        return await _with_output(failure, stdout, stderr, request.max_output)
     if guest.leader is None and guest.process.returncode is not None:
-        raise explain_death(guest.plan, guest.process.returncode, stdout.end + stderr.end)
+        return explain_death(guest.plan, guest.process.returncode, stdout.end + stderr.end)
     if guest.exit_code is None:
-        raise await _with_output(
-            partial(RunLost, request.task, began=guest.began or reply == {"event": "began"}), *output
-        )
-    raise explain_death(guest.plan, guest.exit_code, stdout.end + stderr.end)
+        began = guest.began or ending.reply == {"event": "began"}
+        return await _with_output(partial(RunLost, request.task, began=began), stdout, stderr, request.max_output)
+    return explain_death(guest.plan, guest.exit_code, stdout.end + stderr.end)
 
 
 async def _tests(guest: Guest, since: float, room: int, failures: list[str]) -> dict[str, Any] | None:
@@ -214,7 +211,7 @@ async def _tests(guest: Guest, since: float, room: int, failures: list[str]) -> 
         return None
     from qk_mcp.runs.reports import read_reports
 
-    with _step("read the reports", failures):
+    with attempt("read the reports", failures):
         reports = await anyio.to_thread.run_sync(
             partial(read_reports, guest.plan.location.root, patterns, since, room=room)
         )
@@ -243,13 +240,3 @@ async def _cut(stdout: Captured, stderr: Captured, room: int, *, failed: bool) -
             except RuntimeError as error:  # no thread can be started
                 log.warning("cannot search the output in a thread: %s", error)
     return cut()
-
-
-@contextmanager
-def _step(purpose: str, failures: list[str]) -> Iterator[None]:
-    """Go on after a failure in a step of a run's end, which must not lose the answer. Logs and records the failure."""
-    try:
-        yield
-    except Exception as error:
-        log.warning("cannot %s: %s: %s", purpose, type(error).__name__, error)
-        failures.append(f"could not {purpose}: {error}")

@@ -15,6 +15,7 @@ from typing import Any
 from qk_mcp.editing.files import read_regular
 from qk_mcp.errors import ConfigBroken, ConfigUnreadable, InvalidName, NoConfig
 from qk_mcp.projects.project import TABLE, Project, check_alias, expand
+from qk_mcp.projects.rules import RULE_KEYS, Rules
 from qk_mcp.text import nearest, shorten
 
 __all__ = [
@@ -28,8 +29,11 @@ __all__ = [
     "user_config_path",
 ]
 
-_KEYS = ("path", "python", "env", "grace", "reports")
+_KEYS = ("path", "python", "env", "grace", "reports", *RULE_KEYS)
 _MAX_GRACE = 600.0
+_MAX_TIMEOUT = 86_400.0
+_GLOB_LENGTH = 300
+"""Characters of a glob, as of a task's name. `fnmatch` takes minutes to translate 100,000 brackets."""
 _KINDS = {
     bool: "a boolean",
     int: "a number",
@@ -67,7 +71,8 @@ def user_config_path() -> Path:
 def read_config(path: Path, environ: Mapping[str, str]) -> Config:
     """Read the config at `path`; its relative paths start at its directory.
 
-    Raises ConfigUnreadable, and ConfigBroken, which lists every fault. An unknown key is a warning.
+    Raises ConfigUnreadable, and ConfigBroken, which lists every fault. An unknown key of a project is a fault, because a
+    misspelt `deny` must not allow anything. An unknown key outside `projects` is a warning, unless it resembles that.
     """
     text = read_config_text(path)
     data = parse_config(path, text)
@@ -83,7 +88,7 @@ def read_config(path: Path, environ: Mapping[str, str]) -> Config:
     found = _Findings(path, lines)
     for key in data:
         if key != TABLE:
-            found.unknown([TABLE], key)
+            found.unknown_outside(key)
     projects = [_project(alias, entry, environ, found) for alias, entry in data.get(TABLE, {}).items()]
     if found.faults:
         raise ConfigBroken(path, found.faults)
@@ -168,10 +173,17 @@ class _Findings:
         self.faults.append(f"line {line}: {what}" if line else what)
 
     def unknown(self, known: Sequence[str], *key: str) -> None:
-        line, near = self.lines().get(key), nearest(key[-1], known)
-        place = f"{self.path}, line {line}" if line else str(self.path)
+        near = nearest(key[-1], known)
         meant = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
-        self.warnings.append(f"{place}: the unknown key {'.'.join(key)!r} is ignored; {meant}")
+        self.fault(f"{'.'.join(key)} is an unknown key; {meant}", *key)
+
+    def unknown_outside(self, key: str) -> None:
+        if nearest(key, [TABLE]):
+            self.unknown([TABLE], key)
+        else:
+            line = self.lines().get((key,))
+            place = f"{self.path}, line {line}" if line else str(self.path)
+            self.warnings.append(f"{place}: the unknown key {key!r} is ignored; known here: {TABLE}")
 
     def text(self, value: object, *key: str, kind: str = "a text") -> str:
         if isinstance(value, str) and "\0" not in value:
@@ -185,12 +197,26 @@ class _Findings:
             self.fault(f"{'.'.join(key)} is empty", *key)
         return self.text(value, *key, kind=kind)
 
-    def seconds(self, value: object, largest: float, *key: str) -> float:
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= largest:
+    def seconds(self, value: object, least: float, largest: float, *key: str) -> float:
+        if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= largest:
             return float(value)
         what = value if isinstance(value, int | float) and not isinstance(value, bool) else _kind(value)
-        self.fault(f"{'.'.join(key)} must be a number of seconds from 0 to {largest:g}, not {what}", *key)
+        self.fault(f"{'.'.join(key)} must be a number of seconds from {least:g} to {largest:g}, not {what}", *key)
         return 0.0
+
+    def globs(self, value: object, *key: str, kind: str = "an array of globs") -> tuple[str, ...]:
+        if not isinstance(value, list):
+            self.fault(f"{'.'.join(key)} must be {kind}, not {_kind(value)}", *key)
+            return ()
+        texts = [self.filled(each, *key, kind="an array of globs") for each in value]
+        if any(len(text) > _GLOB_LENGTH for text in texts):
+            self.fault(f"{'.'.join(key)} has a glob with more than {_GLOB_LENGTH} characters", *key)
+        return tuple(texts)
+
+    def boolean(self, value: object, *key: str) -> bool:
+        if not isinstance(value, bool):
+            self.fault(f"{'.'.join(key)} must be a boolean, not {_kind(value)}", *key)
+        return value is True
 
 
 def _project(alias: str, entry: object, environ: Mapping[str, str], found: _Findings) -> Project:
@@ -216,10 +242,29 @@ def _project(alias: str, entry: object, environ: Mapping[str, str], found: _Find
         path=expand(path, base, environ),
         python=python,
         env=_env(entry.get("env", {}), found, *key, "env"),
-        grace=found.seconds(entry["grace"], _MAX_GRACE, *key, "grace") if "grace" in entry else None,
+        grace=found.seconds(entry["grace"], 0, _MAX_GRACE, *key, "grace") if "grace" in entry else None,
         reports=_reports(entry.get("reports", []), found, *key, "reports"),
+        rules=_rules(entry, found, *key),
         origin=str(found.path),
     )
+
+
+def _rules(entry: Mapping[str, Any], found: _Findings, *key: str) -> Rules:
+    values: dict[str, Any] = {}
+    for name, kind in RULE_KEYS.items():
+        if name not in entry:
+            continue
+        value, place = entry[name], (*key, name)
+        match kind:
+            case "globs":
+                values[name] = found.globs(value, *place)
+            case "globs or false":
+                values[name] = None if value is False else found.globs(value, *place, kind="an array of globs, or false")
+            case "seconds":
+                values[name] = found.seconds(value, 1, _MAX_TIMEOUT, *place)
+            case "boolean":
+                values[name] = found.boolean(value, *place)
+    return Rules(**values, origin=str(found.path)) if values else Rules()
 
 
 def _env(table: object, found: _Findings, *key: str) -> dict[str, str | None]:

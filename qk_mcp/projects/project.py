@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from qk_mcp.errors import InvalidDeclaration, InvalidName, NoDirectory, PathMissing, TasksNotFound
+from qk_mcp.projects.rules import Rules
 from qk_mcp.text import nearest
 
 __all__ = [
@@ -51,6 +52,8 @@ class Project:
     """Seconds for clean-up between SIGINT and the next step of a stop, or None for the default."""
     reports: tuple[str, ...] = ()
     """Patterns, relative to the root, of the JUnit files that tasks write."""
+    rules: Rules = Rules()
+    """What agents may do with its tasks."""
     origin: str = ""
     """Where it was declared, for messages."""
     main_root: Path | None = None

@@ -8,10 +8,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 from qk_mcp.errors import ConfigBroken, ConfigUnreadable
 from qk_mcp.projects.config import Config, read_config, user_config_path
 from qk_mcp.projects.project import Project
+from qk_mcp.projects.rules import Rules
 from tests.support.projects import make_project
 
 HOME = {"HOME": "/home/me"}
@@ -80,26 +82,83 @@ def test_a_byte_order_mark_and_windows_line_ends_do_not_matter(tmp_path: Path) -
     assert _read(tmp_path, '\ufeff[projects]\r\napp = "/x"\r\n').projects[0].path == Path("/x")
 
 
-def test_unknown_keys_are_warned_of_with_what_was_meant(tmp_path: Path) -> None:
-    config = _read(
-        tmp_path,
-        """
+def test_an_unknown_key_of_a_project_is_a_fault(tmp_path: Path) -> None:
+    """A misspelt `deny` must not allow anything, nor a misspelt `projects`."""
+    text = """
         project = 1
         [projects]
         app = "/x"
         [projects.web]
         path = "/web"
-        pyhton = "3.13"
-        [colours]
-        """,
-    )
-    file = tmp_path / "config.toml"
+        denny = ["deploy"]
+        colour = "red"
+        """
+    assert _faults(tmp_path, text) == [
+        "line 2: project is an unknown key; did you mean 'projects'?",
+        "line 7: projects.web.denny is an unknown key; did you mean 'deny'?",
+        "line 8: projects.web.colour is an unknown key; known here: path, python, env, grace, reports, allow, deny, "
+        "confirm, read_only, tools, exclusive, max_timeout, redact, log_args",
+    ]
+
+
+def test_an_unknown_key_outside_projects_is_a_warning(tmp_path: Path) -> None:
+    config = _read(tmp_path, '[projects]\napp = "/x"\n[colours]\n')
     assert config.warnings == (
-        f"{file}, line 2: the unknown key 'project' is ignored; did you mean 'projects'?",
-        f"{file}, line 8: the unknown key 'colours' is ignored; known here: projects",
-        f"{file}, line 7: the unknown key 'projects.web.pyhton' is ignored; did you mean 'python'?",
+        f"{tmp_path / 'config.toml'}, line 3: the unknown key 'colours' is ignored; known here: projects",
     )
-    assert [project.alias for project in config.projects] == ["app", "web"]
+    assert [project.alias for project in config.projects] == ["app"]
+
+
+@pytest.mark.parametrize("name", ["config.toml", "config.json"])
+def test_rules_are_read(tmp_path: Path, name: str) -> None:
+    rules = {
+        "allow": ["test", "lint*"],
+        "deny": ["deploy*", "db:*"],
+        "confirm": ["release*"],
+        "read_only": ["lint"],
+        "tools": ["test"],
+        "exclusive": ["build"],
+        "max_timeout": 1800,
+        "redact": ["STRIPE_*"],
+        "log_args": False,
+    }
+    data = {"projects": {"a": {"path": "/x", **rules}, "b": {"path": "/y", "redact": False, "allow": []}}}
+    config = _read(tmp_path, json.dumps(data) if name.endswith("json") else tomli_w.dumps(data), name)
+    texts = {key: tuple(value) for key, value in rules.items() if isinstance(value, list)}
+    origin = str(tmp_path / name)
+    assert config.projects[0].rules == Rules(**texts, max_timeout=1800.0, log_args=False, origin=origin)  # type: ignore[arg-type]
+    assert config.projects[1].rules == Rules(redact=None, allow=(), origin=origin)
+
+
+def test_every_fault_of_rules_is_reported(tmp_path: Path) -> None:
+    text = f"""
+[projects.web]
+path = "/web"
+allow = "test"
+deny = ["deploy", 5]
+confirm = [""]
+read_only = ["{"x" * 301}"]
+tools = {{}}
+exclusive = false
+max_timeout = "60"
+redact = true
+log_args = 1
+[projects.app]
+path = "/app"
+max_timeout = 0
+"""
+    assert _faults(tmp_path, text) == [
+        "line 4: projects.web.allow must be an array of globs, not a text",
+        "line 5: projects.web.deny must be an array of globs, not a number",
+        "line 6: projects.web.confirm is empty",
+        "line 7: projects.web.read_only has a glob with more than 300 characters",
+        "line 8: projects.web.tools must be an array of globs, not a table",
+        "line 9: projects.web.exclusive must be an array of globs, not a boolean",
+        "line 10: projects.web.max_timeout must be a number of seconds from 1 to 86400, not a text",
+        "line 11: projects.web.redact must be an array of globs, or false, not a boolean",
+        "line 12: projects.web.log_args must be a boolean, not a number",
+        "line 15: projects.app.max_timeout must be a number of seconds from 1 to 86400, not 0",
+    ]
 
 
 def test_every_fault_is_reported_with_its_line(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_config_and_options_together_are_all_there_is(tmp_path: Path, own: Cal
     own("[projects]\nmine = '/mine'\n")
     file = tmp_path / "team" / "qk.toml"
     file.parent.mkdir()
-    file.write_text("[projects]\na = 'a'\nb = '/b'\ntypo.path = '/t'\ntypo.pth = 1\n")
+    file.write_text("[projects]\na = 'a'\nb = '/b'\ntypo.path = '/t'\n[colours]\n")
     file.chmod(0o600)
     here = make_project(tmp_path / "here", "")
     for registry in (

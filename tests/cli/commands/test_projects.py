@@ -189,7 +189,7 @@ def test_projects_are_removed_all_or_none(qk_mcp: CommandLine) -> None:
 
 def test_a_list_shows_where_each_project_is_and_what_is_wrong(qk_mcp: CommandLine, app: Path) -> None:
     qk_mcp.write_config(
-        '[projects]\napp = "~/code/app"\ngone = "~/code/gone"\nlost = { path = "~/code/app", pyton = "" }\n'
+        '[projects]\napp = "~/code/app"\ngone = "~/code/gone"\nlost = { path = "~/code/app" }\n[other]\n'
     )
     outcome = qk_mcp("projects", "list")
     python = f"{sys.executable} (the Python that runs qk-mcp, quickie "
@@ -202,7 +202,7 @@ def test_a_list_shows_where_each_project_is_and_what_is_wrong(qk_mcp: CommandLin
     )
     assert blocks[2].startswith("lost\n")
     assert outcome.stderr == (
-        f"warning: {qk_mcp.config}, line 4: the unknown key 'projects.lost.pyton' is ignored; did you mean 'python'?\n"
+        f"warning: {qk_mcp.config}, line 5: the unknown key 'other' is ignored; known here: projects\n"
     )
 
 

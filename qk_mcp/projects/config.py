@@ -71,8 +71,8 @@ def user_config_path() -> Path:
 def read_config(path: Path, environ: Mapping[str, str]) -> Config:
     """Read the config at `path`; its relative paths start at its directory.
 
-    Raises ConfigUnreadable, and ConfigBroken, which lists every fault. An unknown key of a project is a fault, because a
-    misspelt `deny` must not allow anything. An unknown key outside `projects` is a warning, unless it resembles that.
+    Raises ConfigUnreadable, and ConfigBroken, which lists every fault. An unknown key of a project is a fault, because
+    a misspelt `deny` must not allow anything. Outside `projects`, it is a warning if it does not resemble that.
     """
     text = read_config_text(path)
     data = parse_config(path, text)
@@ -251,15 +251,16 @@ def _project(alias: str, entry: object, environ: Mapping[str, str], found: _Find
 
 def _rules(entry: Mapping[str, Any], found: _Findings, *key: str) -> Rules:
     values: dict[str, Any] = {}
-    for name, kind in RULE_KEYS.items():
+    for name, form in RULE_KEYS.items():
         if name not in entry:
             continue
         value, place = entry[name], (*key, name)
-        match kind:
+        match form:
             case "globs":
                 values[name] = found.globs(value, *place)
             case "globs or false":
-                values[name] = None if value is False else found.globs(value, *place, kind="an array of globs, or false")
+                kind = "an array of globs, or false"
+                values[name] = None if value is False else found.globs(value, *place, kind=kind)
             case "seconds":
                 values[name] = found.seconds(value, 1, _MAX_TIMEOUT, *place)
             case "boolean":

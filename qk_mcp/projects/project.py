@@ -52,7 +52,7 @@ class Project:
     """Seconds for clean-up between SIGINT and the next step of a stop, or None for the default."""
     reports: tuple[str, ...] = ()
     """Patterns, relative to the root, of the JUnit files that tasks write."""
-    rules: Rules = Rules()
+    rules: Rules = field(default_factory=Rules)
     """What agents may do with its tasks."""
     origin: str = ""
     """Where it was declared, for messages."""

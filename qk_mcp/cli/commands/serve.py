@@ -52,6 +52,7 @@ def serve_command(
     if sys.stdin is not None and sys.stdin.isatty():
         print("qk-mcp waits for an MCP client on stdin; press Ctrl+C to exit", file=sys.stderr)
 
+    from qk_mcp.server.process import ServeOptions
     from qk_mcp.server.stdio import serve_stdio
 
-    serve_stdio(registry, max_output=max_output, describe_timeout=describe_timeout, warm=warm)
+    serve_stdio(registry, ServeOptions(max_output=max_output, describe_timeout=describe_timeout, warm=warm))

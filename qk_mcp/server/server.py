@@ -4,7 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from qk_mcp.interpreters.plan import resolve
 from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
 from qk_mcp.runs.progress import send_live_output
+from qk_mcp.runs.record import Recorder, RunRecord, RunState, new_run_id
 from qk_mcp.runs.run import Request, Run
 from qk_mcp.runs.streams import Stream
 from qk_mcp.server import schemas
@@ -40,7 +41,7 @@ __all__ = ["Settings", "TaskServer"]
 log = logging.getLogger(__name__)
 
 _LOGGED = 100
-"""Characters of a task's name in the log."""
+"""Characters of a task's or a client's name in the log and the record."""
 
 _UNUSED = (
     "prompts/list",
@@ -76,7 +77,8 @@ class TaskServer:
         self._settings = settings
         self._catalogs = CatalogCache(settings.environ, timeout=settings.describe_timeout, prefetch=prefetch)
         self._listings = Listings(self._catalogs, settings.max_output)
-        self._runner = TaskRunner(WarmPool(size=settings.warm_guests))
+        self._recorder = Recorder(settings.outputs.with_name("runs.jsonl"))
+        self._runner = TaskRunner(WarmPool(size=settings.warm_guests), self._recorder)
         self._calls: dict[anyio.CancelScope, anyio.Event] = {}
 
     def app(self) -> FastMCP[None]:
@@ -143,14 +145,27 @@ class TaskServer:
             grace=GRACE if project.grace is None else project.grace,
         )
         current = resolve(project, self._settings.environ)
-        began, state, exit_code = time.monotonic(), "cancelled", "-"
+        record = RunRecord(
+            run=new_run_id(),
+            time=time.time(),
+            project=project.alias,
+            root=str(current.location.root),
+            task=task,
+            args=request.args,
+            client=_client_name(),
+            server=self._recorder.server,
+        )
+        began, end = time.monotonic(), _End("cancelled")
         try:
             async with send_live_output(_Notifier(task)) as observe:
-                outcome = await _outcome(self._runner.run_task(current, request, observe))
-            state, exit_code = _ending(outcome)
+                outcome = await _outcome(self._runner.run_task(current, request, observe, record))
+            end = _ending(outcome)
         finally:
             seconds = time.monotonic() - began
+            self._recorder.write(replace(record, seconds=seconds, **asdict(end)))
             line = "run project=%s task=%s state=%s exit=%s seconds=%.3f"
+            exit_code = "-" if end.exit_code is None else end.exit_code
+            state = "refused" if end.error else end.state
             log.info(line, project.alias, one_line(task, _LOGGED), state, exit_code, seconds)
         self._runner.prepare_next(current)
         if isinstance(outcome, QkMcpError):
@@ -231,16 +246,34 @@ def _drop_unused_capabilities(app: FastMCP[None]) -> None:
         handlers.pop(method, None)
 
 
-def _ending(outcome: Run | QkMcpError) -> tuple[str, str]:
-    """Return how a run ended and its exit code, as the log writes them."""
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The fields of a record that the end of a run sets."""
+
+    state: RunState
+    exit_code: int | None = None
+    error: str = ""
+    bytes: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+def _ending(outcome: Run | QkMcpError) -> _End:
     match outcome:
         case Run():
-            return "ended", str(outcome.exit_code)
+            streams = {"stdout": outcome.stdout, "stderr": outcome.stderr}
+            sizes = {name: stream.size for name, stream in streams.items()}
+            files = {name: str(stream.file) for name, stream in streams.items() if stream.file}
+            return _End("ended", outcome.exit_code, bytes=sizes, files=files)
         case RunTimedOut():
-            return "timed_out", "-"
+            return _End("timed_out")
         case RunLost():
-            return "lost", "-"
-    return "refused", "-"
+            return _End("lost")
+    return _End("ended", error=outcome.what)
+
+
+def _client_name() -> str:
+    params = get_context().session.client_params
+    return one_line(params.client_info.name, _LOGGED) if params else ""
 
 
 async def _outcome[T](running: Awaitable[T]) -> T | QkMcpError:

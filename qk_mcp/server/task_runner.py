@@ -3,13 +3,16 @@
 import asyncio
 import os
 import time
+from dataclasses import replace
 
 import anyio
 
 from qk_mcp.errors import QkMcpError, RunLost, RunTimedOut
 from qk_mcp.host.guest import Guest
+from qk_mcp.host.identity import identify_process
 from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import Plan
+from qk_mcp.runs.record import Recorder, RunRecord
 from qk_mcp.runs.run import Request, Run, run_in_guest
 from qk_mcp.runs.streams import Observer
 
@@ -26,30 +29,35 @@ _AFTER_ANSWER = 0.02
 class TaskRunner:
     """The runs of one server. Belongs to one event loop."""
 
-    def __init__(self, warm_pool: WarmPool) -> None:
+    def __init__(self, warm_pool: WarmPool, recorder: Recorder) -> None:
         self._warm_pool = warm_pool
+        self._recorder = recorder
         self._slots = anyio.Semaphore(_STARTS)
         self._starts: set[asyncio.Task[None]] = set()
 
-    async def run_task(self, plan: Plan, request: Request, observe: Observer) -> Run:
-        """Run a task. `request.timeout` counts from this call, waits included. Raises as `run_in_guest` does."""
+    async def run_task(self, plan: Plan, request: Request, observe: Observer, record: RunRecord) -> Run:
+        """Run a task and record its beginning.
+
+        `request.timeout` counts from this call, waits included. Raises as `run_in_guest` does.
+        """
         arrived = time.monotonic()
         guest = await self._start_guest(plan, request, arrived)
         try:
-            return await self._run(guest, request, observe, arrived)
+            return await self._run(guest, request, observe, record, arrived)
         except RunLost as failure:
             # A warm interpreter can die, or become outdated, while it waits for a task. A task that has begun never
             # runs a second time.
             if failure.began or not guest.warm:
                 raise
         guest = await self._start_guest(plan, request, arrived)
-        return await self._run(guest, request, observe, arrived)
+        return await self._run(guest, request, observe, record, arrived)
 
     def prepare_next(self, plan: Plan) -> None:
         """Start a warm interpreter for the next run soon."""
         asyncio.get_running_loop().call_later(_AFTER_ANSWER, self._warm_pool.prepare, plan)
 
-    async def _run(self, guest: Guest, request: Request, observe: Observer, arrived: float) -> Run:
+    async def _run(self, guest: Guest, request: Request, observe: Observer, record: RunRecord, arrived: float) -> Run:
+        self._recorder.write(replace(record, supervisor=identify_process(guest.process.pid)))
         return await run_in_guest(guest, request, observe, waited=time.monotonic() - arrived)
 
     async def _start_guest(self, plan: Plan, request: Request, arrived: float) -> Guest:

@@ -1,0 +1,104 @@
+"""Each run of a server is recorded, however it ends."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from qk_mcp.runs.record import RunRecord, read_runs
+from tests.conftest import Serve
+from tests.support.client import Call, Client
+
+SOURCE = """
+    import os, sys, time
+    from pathlib import Path
+    from quickie import task
+
+    @task(extra_args=True)
+    def shout(*args):
+        print("OUT")
+        print("err", file=sys.stderr)
+
+    @task
+    def fail():
+        raise SystemExit(3)
+
+    @task
+    def slow():
+        Path("begun").touch()
+        time.sleep(600)
+"""
+
+
+def record_of(home: Path) -> Path:
+    return home / ".local" / "state" / "qk-mcp" / "runs.jsonl"
+
+
+def recorded(tmp_path: Path) -> Sequence[RunRecord]:
+    runs = read_runs(record_of(tmp_path / "home"))
+    assert runs.unreadable == 0
+    return runs.records
+
+
+def begin_slow(client: Client, root: Path) -> Call:
+    call = client.start("run_task", task_name="slow")
+    client.until(lambda: (root / "begun").exists(), what="the task to begin")
+    return call
+
+
+def test_each_run_has_a_record(serve: Serve, tmp_path: Path) -> None:
+    client = serve(SOURCE)
+    client.run("shout", "--a", "b c", stdin="a secret")
+    client.run("fail")
+    client.run("slow", timeout=1)
+    client.run("absent")
+    shout, fail, slow, absent = recorded(tmp_path)
+    assert (shout.project, shout.task, shout.args, shout.client) == ("demo", "shout", ["--a", "b c"], "raw")
+    assert (shout.root, shout.server.pid) == (str(tmp_path / "project"), client.pid)
+    assert (shout.state, shout.exit_code, shout.succeeded) == ("ended", 0, True)
+    assert shout.bytes == {"stdout": 4, "stderr": 4}
+    assert shout.seconds is not None
+    assert 0 < shout.seconds < 60
+    assert (fail.state, fail.exit_code, fail.succeeded) == ("ended", 3, False)
+    assert (slow.state, slow.exit_code) == ("timed_out", None)
+    assert (absent.state, absent.exit_code) == ("ended", None)
+    assert absent.error == "project 'demo' has no task named 'absent'"
+    assert "secret" not in record_of(tmp_path / "home").read_text()
+
+
+def test_a_run_is_recorded_when_it_begins(serve: Serve, project: Callable[..., Path], tmp_path: Path) -> None:
+    root = project(SOURCE)
+    client = serve(root)
+    begin_slow(client, root)
+    (record,) = recorded(tmp_path)
+    assert (record.state, record.server.pid) == ("running", client.pid)
+    assert record.supervisor is not None
+    assert record.supervisor.is_running()
+    client.process.send_signal(signal.SIGTERM)
+    assert client.exit_code() == 143
+    assert [record.state for record in recorded(tmp_path)] == ["cancelled"]
+
+
+def test_a_run_of_a_killed_server_is_lost(serve: Serve, project: Callable[..., Path], tmp_path: Path) -> None:
+    root = project(SOURCE)
+    client = serve(root)
+    begin_slow(client, root)
+    client.process.kill()
+    client.exit_code()
+    assert [record.state for record in recorded(tmp_path)] == ["lost"]
+
+
+def test_runs_go_on_without_a_record(serve: Serve, tmp_path: Path) -> None:
+    client = serve(SOURCE, environ={"XDG_STATE_HOME": str(tmp_path / "state")})
+    (tmp_path / "state").write_text("not a directory")
+    for _ in range(2):
+        assert client.run("shout").data["exit_code"] == 0
+    assert client.stderr().count("cannot record runs in") == 1
+
+
+def test_each_line_is_whole_json(serve: Serve, tmp_path: Path) -> None:
+    serve(SOURCE).run("shout", "x" * 100_000, os.fsdecode(b"\xff"))
+    begin, end = record_of(tmp_path / "home").read_text().splitlines()
+    assert (json.loads(begin)["state"], json.loads(end)["state"]) == ("running", "ended")
+    assert max(len(begin), len(end)) <= 8192

@@ -25,7 +25,7 @@ def check_listing(entries: Any, expected: Mapping[str, Sequence[str]], *, full: 
         check(not entry.get("error"), f"a project cannot be listed: {str(entry)[:500]}")
         listed[entry["project"]] = sorted(task["name"] for task in entry["tasks"])
         for task in entry["tasks"]:
-            check(not full or bool(task["help"] and task["usage"]), f"a task is not described: {task}")
+            check(not full or bool(task.get("help") and task.get("usage")), f"a task is not described: {task}")
     for project, names in expected.items():
         check(listed.get(project) == sorted(names), f"{project} lists {str(listed.get(project))[:300]}")
     check(len(listed) == len(expected), f"a listing has the projects {sorted(listed)}")

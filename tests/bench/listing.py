@@ -1,6 +1,7 @@
 """Listing unchanged projects again."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from tests.bench.answers import check_listing
 from tests.bench.client import Server
@@ -35,11 +36,12 @@ def slow_import(stage: Stage) -> list[Row]:
 def _unchanged(stage: Stage, key: str, label: str, projects: Mapping[str, Project]) -> Row:
     expected = {alias: project.names for alias, project in projects.items()}
     with stage.ours(projects).serve() as ours, stage.peer(projects).serve() as peer:
+        arguments: dict[Server, dict[str, Any]] = {ours: {"detail": "full"}, peer: {}}
 
         def asked(server: Server, calls: int) -> list[float]:
             seconds = []
             for _ in range(calls):
-                answer = server.ask("list_tasks")
+                answer = server.ask("list_tasks", **arguments[server])
                 check_listing(answer.data, expected)
                 seconds.append(answer.seconds)
             return seconds

@@ -1,15 +1,19 @@
 """Generates projects: any number of ordinary tasks of three kinds, and an import that can be slow."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["LINE", "Project", "printed", "write"]
+__all__ = ["LINE", "REPORTED", "Project", "printed", "write"]
 
 LINE = "one line"
 """What the task `line` prints."""
+REPORTED = 100
+"""Bytes of a line that the task `report` prints, about."""
 
 _HEAD = '''"""The tasks of one project."""
 
+import sys
 import time
 
 from quickie import Arg, command, task
@@ -33,6 +37,14 @@ def wait():
     """Take a while."""
     time.sleep({wait})
     print({line!r})
+
+
+@task(args=[Arg("code", type=int, help="The exit code")])
+def report(code):
+    """Print many long lines, some of which report failures, and exit."""
+    for number in range({lines}):
+        print(f"case {{number}}", "error: it is wrong" if number % 1000 == 500 else "is right", {padding!r})
+    sys.exit(code)
 '''
 _KINDS = (
     '''
@@ -61,18 +73,19 @@ def clean_{number}():
 ''',
 )
 _KIND_NAMES = ("build-{number}", "check-{number}", "clean-{number}")
-_ALWAYS = ("line", "lines", "wait")
+_ALWAYS = ("line", "lines", "wait", "report")
+_PADDING = "." * 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A project with this number of tasks: `line`, then `lines` and `wait`, then others."""
+    """A project with this number of tasks: `line`, then `lines`, `wait` and `report`, then others."""
 
     tasks: int
     import_seconds: float = 0.0
     """Seconds that a module sleeps when the project imports it."""
     lines: int = 1_000
-    """Lines that the task `lines` prints."""
+    """Lines that the tasks `lines` and `report` print."""
     wait: float = 1.0
     """Seconds that the task `wait` takes."""
 
@@ -92,9 +105,9 @@ def write(root: Path, project: Project) -> Path:
     """Write a project into `root`, and return its tasks module."""
     tasks = root / "_qk"
     tasks.mkdir(parents=True)
-    source = _HEAD.format(line=LINE, lines=project.lines, wait=project.wait)
+    source = _HEAD.format(line=LINE, lines=project.lines, wait=project.wait, padding=_PADDING)
     for name in _ALWAYS[project.tasks :]:
-        source = source.replace(f"@task\ndef {name}", f"def {name}")
+        source = re.sub(rf"@task.*\ndef {name}\(", f"def {name}(", source)
     if project.import_seconds:
         (tasks / "_slow.py").write_text(f"import time\n\ntime.sleep({project.import_seconds})\n")
         source += "\n\nfrom . import _slow  # what a project imports may take its time\n"

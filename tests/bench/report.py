@@ -100,12 +100,12 @@ def _bound(goal: Goal | None, unit: str) -> str:
 
 
 def _quantity(value: float | None, unit: str, sign: str = "-") -> str:
-    """Format with about three digits; `sign` is that of a format specification (`+` shows it always)."""
+    """Format with about three digits, bytes with all; `sign` is that of a format specification (`+` always)."""
     if value is None:
         return ""
     if unit == "s" and abs(value) < 1:
         value, unit = value * 1000, "ms"
-    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    digits = 0 if abs(value) >= 100 or unit == "B" else 1 if abs(value) >= 10 else 2
     return f"{value:{sign},.{digits}f} {unit}"
 
 

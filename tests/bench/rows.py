@@ -20,14 +20,14 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A measurement, in seconds or megabytes (10^6 bytes)."""
+    """A measurement, in seconds, bytes or megabytes (10^6 bytes)."""
 
     key: str
     label: str
     ours: Sequence[float]
     against: str = ""
     theirs: Sequence[float] = ()
-    unit: Literal["s", "MB"] = "s"
+    unit: Literal["s", "B", "MB"] = "s"
     goal: Goal | None = None
     note: str = ""
     wrong: str = ""

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import commanding, growing, listing, printing, running, starting
+from tests.bench import answering, commanding, growing, listing, printing, running, starting
 from tests.bench.contenders import Stage
 from tests.bench.rows import Row
 
@@ -25,6 +25,8 @@ USUAL: dict[str, Scenario] = {
     "run-300": running.run_large,
     "run-slow": running.run_slow,
     "lines": printing.lines,
+    "bytes": answering.sizes,
+    "failed": answering.failed_run,
     "command.list": commanding.projects_list,
     "command.json": commanding.projects_list_json,
     "command.version": commanding.version,

@@ -60,7 +60,7 @@ def _measure(stage: Stage, projects: Mapping[str, Project]) -> _MakeRow:
     ours, bare = stage.ours(projects), stage.bare()
 
     def our_life() -> _Life:
-        return _life(ours, "list_tasks", lambda data: check_listing(data, expected))
+        return _life(ours, "list_tasks", lambda data: check_listing(data, expected), detail="full")
 
     def bare_life() -> _Life:
         return _life(bare, "nothing", lambda data: check(data == "", f"the bare server says {data!r}"))
@@ -76,10 +76,10 @@ def _measure(stage: Stage, projects: Mapping[str, Project]) -> _MakeRow:
     return row
 
 
-def _life(contender: Contender, tool: str, right: Callable[[Any], None]) -> _Life:
+def _life(contender: Contender, tool: str, right: Callable[[Any], None], **arguments: Any) -> _Life:
     with contender.serve() as server:
         initialized = server.seconds_to_initialize()
-        answer = server.ask(tool)
+        answer = server.ask(tool, **arguments)
         right(answer.data)
         server.settle()
         return _Life(initialized, answer.at - server.began, server.seconds_to_exit())

@@ -40,6 +40,7 @@ __all__ = [
     "QkMcpError",
     "QuickieTooOld",
     "RunLost",
+    "RunStopped",
     "RunTimedOut",
     "ServerFailed",
     "TaskNotNamed",
@@ -167,6 +168,18 @@ class RunTimedOut(QkMcpError):
             "pass the answer as `stdin`, or run the task in a way that does not ask"
             if waited_for
             else "pass a larger `timeout` if it needs longer",
+            details=output,
+        )
+
+
+class RunStopped(QkMcpError):
+    """Somebody stopped a run; `by` says who. `survivors` names processes that cannot be killed."""
+
+    def __init__(self, task: str, by: str, output: str = "", *, survivors: str = "") -> None:
+        self.by = by
+        super().__init__(
+            f"the run of task {task!r} was stopped: {by}",
+            f"These of its processes cannot be killed: {survivors}." if survivors else "",
             details=output,
         )
 

@@ -15,6 +15,7 @@ The supervisor writes one line for each event:
     began                 the child has loaded the project and starts the task
     exit CODE             the child has ended; negative for a signal, as in `subprocess`
     left PID …            processes of the tree that outlive the child, or cannot be killed
+    stop                  a person wants the task to be stopped: the supervisor got SIGUSR2
     alone                 no process of the tree is left; the supervisor exits
 It reads single bytes:
     k                     kill the whole tree now
@@ -37,8 +38,8 @@ def main(control: int, supervision: int) -> None:
     os.set_inheritable(supervision, False)
     supervisor = os.getpid()
     _reset_signals()
-    # SIGUSR1 stays pending until the supervisor can handle it.
-    signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGUSR1})
+    # These stay pending until the supervisor can handle them.
+    signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGUSR1, signal.SIGUSR2})
     # sitecustomize or a .pth file may have started threads, and a fork keeps only the thread that calls it.
     single_threaded = len(sys._current_frames()) == 1
     with warnings.catch_warnings():
@@ -90,7 +91,8 @@ def _supervise(child: int, supervision: int) -> None:
 
     # The child reports the start of its task by a signal: the project's module may have closed every descriptor.
     signal.signal(signal.SIGUSR1, lambda *_: report("began"))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+    signal.signal(signal.SIGUSR2, lambda *_: report("stop"))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1, signal.SIGUSR2})
     report(f"child {child} {int(adopting)}")
     ended = stopping = False
     while True:

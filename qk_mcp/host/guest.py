@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
@@ -53,6 +53,10 @@ class Guest:
         self.adopting = False
         self.warm = False
         """Whether it waited in the pool, so that its imports may be out of date."""
+        self.stop_asked = False
+        """Whether a person wants the task to be stopped."""
+        self.on_stop: Callable[[], object] | None = None
+        """Called when a person wants that."""
         self.began = False
         self.settled = asyncio.Event()
         self.exit_code: int | None = None
@@ -182,6 +186,10 @@ class Guest:
                     self._end()
                 case "left":
                     self.left = tuple(int(value) for value in values)
+                case "stop":
+                    self.stop_asked = True
+                    if self.on_stop is not None:
+                        self.on_stop()
                 case "alone":
                     self.left = ()
                     self.alone.set()

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from qk_mcp.errors import QkMcpError, RunLost, RunTimedOut, UnknownTask
+from qk_mcp.errors import QkMcpError, RunLost, RunStopped, RunTimedOut, UnknownTask
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.stop import GRACE, LeftRunning
 from qk_mcp.runs.ending import Ending, attempt, end_run
@@ -22,10 +23,12 @@ from qk_mcp.runs.prompts import missing_terminal
 from qk_mcp.runs.streams import Observer, Sink, StdinFeeder, Stream, StreamReader
 from qk_mcp.tasks.load_errors import explain_death, explain_load_error
 
-__all__ = ["Request", "Run", "run_in_guest"]
+__all__ = ["BY_A_PERSON", "Request", "Run", "run_in_guest"]
 
 log = logging.getLogger(__name__)
 
+BY_A_PERSON = "a person stopped it with `qk-mcp runs stop`"
+"""What `RunStopped` says about a stop by a person."""
 _STOP_TIME = 1.5
 """Seconds left for stopping a run, so that its answer arrives before the timeout; a longer grace adds to them."""
 _LONG = 10.0
@@ -105,7 +108,7 @@ async def run_in_guest(
     A task that ends by itself leaves its children running. In every other case (timeout, cancellation, a task that
     never begins) the whole process tree is stopped.
 
-    Raises `UnknownTask`, `ProjectBroken`, `RunTimedOut` (with the output so far) and `RunLost`.
+    Raises `UnknownTask`, `ProjectBroken`, and with the output so far `RunTimedOut`, `RunStopped` and `RunLost`.
     """
     captures = {stream: _capture(request, stream) for stream in ("stdout", "stderr")}
     try:
@@ -155,6 +158,7 @@ async def _wait_for_end(
 ) -> None:
     """Send the request and wait until the task has ended or the time is over. Completes `ending`."""
     with anyio.move_on_after(None if request.limit is None else max(0.0, request.limit - waited)) as timer:
+        guest.on_stop = timer.cancel
         await guest.ask(
             {
                 "do": "run",
@@ -186,6 +190,9 @@ async def _failure(guest: Guest, request: Request, ending: Ending, stdout: Captu
             return explain_load_error(guest.plan, report, stdout.end + stderr.end)
     alive = ", ".join(f"{each.pid} {each.command}" for each in ending.survivors)
     failure: Callable[[str], QkMcpError]
+    if guest.stop_asked or guest.process.returncode == -signal.SIGUSR2:  # it could not handle the signal yet
+        failure = partial(RunStopped, request.task, BY_A_PERSON, survivors=alive)
+        return await _with_output(failure, stdout, stderr, request.max_output)
     if ending.timed_out and request.timeout is not None:
         failure = partial(
             RunTimedOut,

@@ -16,7 +16,7 @@ from fastmcp.tools import Tool, ToolResult
 from mcp_types import LoggingLevel, ToolAnnotations
 
 from qk_mcp import __version__
-from qk_mcp.errors import InvalidInput, ProjectNeeded, QkMcpError, RunLost, RunTimedOut
+from qk_mcp.errors import InvalidInput, ProjectNeeded, QkMcpError, RunLost, RunStopped, RunTimedOut
 from qk_mcp.host.stop import GRACE
 from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import resolve
@@ -266,6 +266,8 @@ def _ending(outcome: Run | QkMcpError) -> _End:
             return _End("ended", outcome.exit_code, bytes=sizes, files=files)
         case RunTimedOut():
             return _End("timed_out")
+        case RunStopped():
+            return _End("stopped")
         case RunLost():
             return _End("lost")
     return _End("ended", error=outcome.what)

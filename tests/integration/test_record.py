@@ -102,3 +102,41 @@ def test_each_line_is_whole_json(serve: Serve, tmp_path: Path) -> None:
     begin, end = record_of(tmp_path / "home").read_text().splitlines()
     assert (json.loads(begin)["state"], json.loads(end)["state"]) == ("running", "ended")
     assert max(len(begin), len(end)) <= 8192
+
+
+def test_a_person_stops_a_run(serve: Serve, project: Callable[..., Path], tmp_path: Path) -> None:
+    """The supervisor gets a signal. The agent gets the output so far, and learns that a person stopped the run."""
+    root = project("""
+        import time
+        from pathlib import Path
+        from quickie import task
+
+        @task
+        def slow():
+            print("working", flush=True)
+            Path("begun").touch()
+            try:
+                time.sleep(600)
+            finally:
+                Path("cleaned up").touch()
+    """)
+    client = serve(root)
+    call = begin_slow(client, root)
+    (record,) = recorded(tmp_path)
+    assert record.supervisor is not None
+    os.kill(record.supervisor.pid, signal.SIGUSR2)
+    refusal = call.wait().refusal
+    assert "a person stopped it with `qk-mcp runs stop`" in refusal
+    assert "working" in refusal
+    assert (root / "cleaned up").exists(), "the usual stop sequence"
+    assert [record.state for record in recorded(tmp_path)] == ["stopped"]
+
+
+def test_a_run_can_be_stopped_as_soon_as_it_is_recorded(serve: Serve, tmp_path: Path) -> None:
+    client = serve("import time; time.sleep(600)", "--describe-timeout", "1")
+    call = client.start("run_task", task_name="slow")
+    client.until(lambda: recorded(tmp_path), what="the record of the run")
+    (record,) = recorded(tmp_path)
+    assert record.supervisor is not None
+    os.kill(record.supervisor.pid, signal.SIGUSR2)
+    assert "a person stopped it" in call.wait().refusal

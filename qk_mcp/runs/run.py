@@ -15,6 +15,7 @@ import anyio
 from qk_mcp.errors import QkMcpError, RunLost, RunStopped, RunTimedOut, UnknownTask
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.stop import GRACE, LeftRunning
+from qk_mcp.runs.control import Control
 from qk_mcp.runs.ending import Ending, attempt, end_run
 from qk_mcp.runs.excerpt import MAX_OUTPUT, Excerpt, cut_output, json_size
 from qk_mcp.runs.output import Capture, Captured
@@ -101,18 +102,25 @@ def _extras(left: Sequence[LeftRunning], tests: dict[str, Any] | None, note: str
 
 
 async def run_in_guest(
-    guest: Guest, request: Request, observe: Observer | None = None, sink: Sink | None = None, *, waited: float = 0.0
+    guest: Guest,
+    request: Request,
+    observe: Observer | None = None,
+    sink: Sink | None = None,
+    *,
+    control: Control | None = None,
 ) -> Run:
-    """Run a task in `guest`, which runs nothing else afterwards. `waited` counts seconds of the timeout that are over.
+    """Run a task in `guest`, which runs nothing else afterwards. `control` stops it; its limit may have begun before.
 
-    A task that ends by itself leaves its children running. In every other case (timeout, cancellation, a task that
-    never begins) the whole process tree is stopped.
+    A task that ends by itself leaves its children running. In every other case (timeout, stop, cancellation, a task
+    that never begins) the whole process tree is stopped.
 
     Raises `UnknownTask`, `ProjectBroken`, and with the output so far `RunTimedOut`, `RunStopped` and `RunLost`.
     """
+    control = control or Control(request.limit)
     captures = {stream: _capture(request, stream) for stream in ("stdout", "stderr")}
+    control.captures = captures
     try:
-        return await _run(guest, request, captures, observe, sink, waited)
+        return await _run(guest, request, captures, control, observe, sink)
     finally:
         for capture in captures.values():
             with attempt("remove an output file", []):
@@ -127,9 +135,9 @@ async def _run(
     guest: Guest,
     request: Request,
     captures: dict[str, Capture],
+    control: Control,
     observe: Observer | None,
     sink: Sink | None,
-    waited: float,
 ) -> Run:
     began, began_at = time.monotonic(), time.time()
     pipes: tuple[tuple[int, Stream], ...] = ((guest.stdout, "stdout"), (guest.stderr, "stderr"))
@@ -137,13 +145,13 @@ async def _run(
     feeder = StdinFeeder(guest.stdin, request.stdin)
     ending = Ending()
     try:
-        await _wait_for_end(guest, request, captures, ending, waited)
+        await _wait_for_end(guest, request, captures, control, ending)
     finally:
         with anyio.CancelScope(shield=True):
             await end_run(guest, readers, feeder, ending)
     stdout, stderr = (reader.finish() for reader in readers)
     if not ending.by_itself or guest.exit_code is None:
-        raise await _failure(guest, request, ending, stdout, stderr)
+        raise await _failure(guest, request, control, ending, stdout, stderr)
     more = f"{ending.others} more processes are left running" if ending.others else ""
     tests = await _tests(guest, began_at, request.max_output // 4, ending.failures)
     note = "\n".join(filter(None, (guest.plan.note, more, *ending.failures)))
@@ -154,10 +162,10 @@ async def _run(
 
 
 async def _wait_for_end(
-    guest: Guest, request: Request, captures: dict[str, Capture], ending: Ending, waited: float
+    guest: Guest, request: Request, captures: dict[str, Capture], control: Control, ending: Ending
 ) -> None:
     """Send the request and wait until the task has ended or the time is over. Completes `ending`."""
-    with anyio.move_on_after(None if request.limit is None else max(0.0, request.limit - waited)) as timer:
+    with control.limited() as timer:
         guest.on_stop = timer.cancel
         await guest.ask(
             {
@@ -179,7 +187,9 @@ async def _wait_for_end(
         ending.waited_for = missing_terminal(captures.values())
 
 
-async def _failure(guest: Guest, request: Request, ending: Ending, stdout: Captured, stderr: Captured) -> QkMcpError:
+async def _failure(
+    guest: Guest, request: Request, control: Control, ending: Ending, stdout: Captured, stderr: Captured
+) -> QkMcpError:
     """Return why the task did not begin or did not end by itself."""
     match ending.reply:
         case {"event": "outdated"}:
@@ -193,6 +203,8 @@ async def _failure(guest: Guest, request: Request, ending: Ending, stdout: Captu
     if guest.stop_asked or guest.process.returncode == -signal.SIGUSR2:  # it could not handle the signal yet
         failure = partial(RunStopped, request.task, BY_A_PERSON, survivors=alive)
         return await _with_output(failure, stdout, stderr, request.max_output)
+    if control.stopped:
+        return RunStopped(request.task, control.stopped, survivors=alive)
     if ending.timed_out and request.timeout is not None:
         failure = partial(
             RunTimedOut,

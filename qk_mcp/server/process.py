@@ -74,7 +74,8 @@ def build_server(registry: Registry, options: ServeOptions) -> "TaskServer":
     BaseModel.model_config["defer_build"] = True  # saves a seventh: most models are never used
     from qk_mcp.host.warm_pool import POOL_SIZE
     from qk_mcp.runs.output_files import outputs_directory
-    from qk_mcp.server.server import Settings, TaskServer
+    from qk_mcp.server.server import TaskServer
+    from qk_mcp.server.settings import Settings
 
     settings = Settings(
         environ=environ,

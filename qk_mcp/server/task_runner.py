@@ -2,16 +2,16 @@
 
 import asyncio
 import os
-import time
 from dataclasses import replace
 
 import anyio
 
-from qk_mcp.errors import QkMcpError, RunLost, RunTimedOut
+from qk_mcp.errors import QkMcpError, RunLost, RunStopped, RunTimedOut
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.identity import identify_process
 from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import Plan
+from qk_mcp.runs.control import Control
 from qk_mcp.runs.record import Recorder, RunRecord
 from qk_mcp.runs.run import Request, Run, run_in_guest
 from qk_mcp.runs.streams import Observer
@@ -35,36 +35,38 @@ class TaskRunner:
         self._slots = anyio.Semaphore(_STARTS)
         self._starts: set[asyncio.Task[None]] = set()
 
-    async def run_task(self, plan: Plan, request: Request, observe: Observer, record: RunRecord) -> Run:
+    async def run_task(
+        self, plan: Plan, request: Request, observe: Observer, control: Control, record: RunRecord
+    ) -> Run:
         """Run a task and record its beginning.
 
-        `request.timeout` counts from this call, waits included. Raises as `run_in_guest` does.
+        The limit of `control` includes the wait for a slot. Raises as `run_in_guest` does.
         """
-        arrived = time.monotonic()
-        guest = await self._start_guest(plan, request, arrived)
+        guest = await self._start_guest(plan, request, control)
         try:
-            return await self._run(guest, request, observe, record, arrived)
+            return await self._run(guest, request, observe, control, record)
         except RunLost as failure:
             # A warm interpreter can die, or become outdated, while it waits for a task. A task that has begun never
             # runs a second time.
             if failure.began or not guest.warm:
                 raise
-        guest = await self._start_guest(plan, request, arrived)
-        return await self._run(guest, request, observe, record, arrived)
+        guest = await self._start_guest(plan, request, control)
+        return await self._run(guest, request, observe, control, record)
 
     def prepare_next(self, plan: Plan) -> None:
         """Start a warm interpreter for the next run soon."""
         asyncio.get_running_loop().call_later(_AFTER_ANSWER, self._warm_pool.prepare, plan)
 
-    async def _run(self, guest: Guest, request: Request, observe: Observer, record: RunRecord, arrived: float) -> Run:
+    async def _run(self, guest: Guest, request: Request, observe: Observer, control: Control, record: RunRecord) -> Run:
         self._recorder.write(replace(record, supervisor=identify_process(guest.process.pid)))
-        return await run_in_guest(guest, request, observe, waited=time.monotonic() - arrived)
+        return await run_in_guest(guest, request, observe, control=control)
 
-    async def _start_guest(self, plan: Plan, request: Request, arrived: float) -> Guest:
-        """Wait for a slot, and return a warm or a new guest. Raises `RunTimedOut` and `GuestFailed`."""
-        left = None if request.limit is None else request.limit - (time.monotonic() - arrived)
-        with anyio.move_on_after(left) as limit:
+    async def _start_guest(self, plan: Plan, request: Request, control: Control) -> Guest:
+        """Wait for a slot, and return a warm or a new guest. Raises `RunTimedOut`, `RunStopped` and `GuestFailed`."""
+        with control.limited() as limit:
             await self._slots.acquire()
+        if limit.cancelled_caught and control.stopped:
+            raise RunStopped(request.task, control.stopped)
         if limit.cancelled_caught and request.timeout is not None:
             raise RunTimedOut(request.task, request.timeout, "It had not begun.", began=False)
         try:

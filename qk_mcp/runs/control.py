@@ -1,0 +1,42 @@
+"""The way to stop a run from outside, and to see its output, while it goes through the hands of its guests."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import anyio
+
+from qk_mcp.runs.output import Capture
+
+__all__ = ["Control"]
+
+
+class Control:
+    """One run: its limit, whether somebody has stopped it, and its captured output."""
+
+    def __init__(self, limit: float | None) -> None:
+        """Start the time of a run that is stopped after `limit` seconds; None for no limit."""
+        self._deadline = math.inf if limit is None else anyio.current_time() + limit
+        self._scope: anyio.CancelScope | None = None
+        self.stopped = ""
+        """Who stopped the run; empty if nobody did."""
+        self.captures: Mapping[str, Capture] = {}
+        """The output by stream, from the time that the run has a guest."""
+
+    def stop(self, by: str) -> None:
+        """Stop the run, unless its task has ended. The first stop counts."""
+        self.stopped = self.stopped or by
+        if self._scope is not None:
+            self._scope.cancel()
+
+    @contextmanager
+    def limited(self) -> Iterator[anyio.CancelScope]:
+        """Limit a block to the time that is left; a stop ends it early."""
+        with anyio.CancelScope(deadline=self._deadline) as scope:
+            self._scope = scope
+            if self.stopped:
+                scope.cancel()
+            try:
+                yield scope
+            finally:
+                self._scope = None

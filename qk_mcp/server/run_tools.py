@@ -1,0 +1,205 @@
+"""The tools that run tasks. Every run of the server passes through `RunTools.run`."""
+
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio
+from fastmcp.server.context import _MCP_LEVEL_SEVERITY, _get_client_log_level
+from fastmcp.server.dependencies import get_context
+from fastmcp.tools import ToolResult
+from mcp_types import LoggingLevel
+
+from qk_mcp.errors import InvalidInput, QkMcpError, RunLost, RunStopped, RunTimedOut
+from qk_mcp.host.stop import GRACE
+from qk_mcp.host.warm_pool import WarmPool
+from qk_mcp.interpreters.plan import resolve
+from qk_mcp.projects.project import Project
+from qk_mcp.projects.registry import Registry
+from qk_mcp.runs.background import ServerRun, ServerRuns
+from qk_mcp.runs.progress import send_live_output
+from qk_mcp.runs.record import Recorder, RunRecord, new_run_id
+from qk_mcp.runs.run import Request, Run
+from qk_mcp.runs.streams import Stream
+from qk_mcp.server import schemas
+from qk_mcp.server.answers import tool_answer
+from qk_mcp.server.arguments import check_names, parse_seconds, parse_text, parse_words
+from qk_mcp.server.settings import Settings
+from qk_mcp.server.task_runner import TaskRunner
+from qk_mcp.text import encodable, one_line
+
+__all__ = ["RunTools", "TaskCall"]
+
+log = logging.getLogger(__name__)
+
+_LOGGED = 100
+"""Characters of a task's or a client's name in the log and the record."""
+_CANCELLED = "the client has cancelled the call"
+_ENDING = "the server is stopping"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCall:
+    """A call of `run_task`, or of a tool for one task."""
+
+    project: Project
+    task: str
+    args: Sequence[str] = ()
+    stdin: str | None = None
+    timeout: float = schemas.DEFAULT_TIMEOUT
+
+
+class RunTools:
+    """Answers the tools that run tasks, for the projects of a registry."""
+
+    def __init__(self, registry: Registry, settings: Settings) -> None:
+        self._registry = registry
+        self._settings = settings
+        self._recorder = Recorder(settings.outputs.with_name("runs.jsonl"))
+        self._runner = TaskRunner(WarmPool(size=settings.warm_guests), self._recorder)
+        self._runs = ServerRuns()
+
+    async def run_task(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Answer the tool of that name."""
+        note = check_names(arguments, schemas.RUN_INPUT["properties"])
+        task = parse_text(arguments, "task_name")
+        if task is None:
+            raise InvalidInput("task_name", "it is required; list_tasks shows the names")
+        call = TaskCall(
+            project=self._registry.find(parse_text(arguments, "project")),
+            task=task,
+            args=parse_words(arguments, "args"),
+            stdin=parse_text(arguments, "stdin"),
+            timeout=parse_seconds(arguments, "timeout", schemas.DEFAULT_TIMEOUT),
+        )
+        return await self.run(call, note)
+
+    async def run(self, call: TaskCall, note: str = "") -> ToolResult:
+        """Run a task, and return the answer of `run_task` with `note`.
+
+        Raises what `TaskRunner.run_task` raises. The run is stopped if the call is cancelled.
+        """
+        project = call.project
+        request = Request(
+            task=call.task,
+            args=call.args,
+            stdin=call.stdin,
+            timeout=call.timeout,
+            bounds_call=True,
+            max_output=self._settings.max_output - len(json.dumps(note)),
+            outputs=self._settings.outputs,
+            grace=GRACE if project.grace is None else project.grace,
+        )
+        run = self._start(project, request)
+        try:
+            async with send_live_output(_Notifier(call.task)) as observe:
+                with run.watched(observe):
+                    await run.ended.wait()
+        finally:
+            if not run.ended.is_set():
+                run.control.stop(_CANCELLED)
+                with anyio.CancelScope(shield=True):
+                    await run.ended.wait()
+        return _answer(run, note)
+
+    async def stop(self) -> None:
+        """Stop every run, and wait until their processes have ended."""
+        await self._runs.stop(_ENDING)
+
+    def _start(self, project: Project, request: Request) -> ServerRun:
+        plan = resolve(project, self._settings.environ)
+        record = RunRecord(
+            run=new_run_id(),
+            time=time.time(),
+            project=project.alias,
+            root=str(plan.location.root),
+            task=request.task,
+            args=request.args,
+            client=_client_name(),
+            server=self._recorder.server,
+        )
+
+        async def running(run: ServerRun) -> Run:
+            end: dict[str, Any] = {"state": "lost"}
+            try:
+                outcome = await self._runner.run_task(plan, request, run.observe, run.control, record)
+                end = _ending(outcome)
+            except QkMcpError as failure:
+                end = _failing(failure)
+                raise
+            finally:
+                run.record = replace(record, seconds=run.seconds, **end)
+                self._recorder.write(run.record)
+                _log_end(run.record)
+                self._runner.prepare_next(plan)
+            return outcome
+
+        return self._runs.start(record, request, running)
+
+
+class _Notifier:
+    """Sends a task's output to the client of the current call."""
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+        self._context = get_context()
+
+    async def log(self, stream: Stream, text: str) -> None:
+        # Not Context.log, which wraps the text in an object that clients print as it is.
+        level: LoggingLevel = "info" if stream == "stdout" else "warning"
+        session = self._context.session
+        lowest = _get_client_log_level(session)
+        if lowest is None or _MCP_LEVEL_SEVERITY[level] >= _MCP_LEVEL_SEVERITY[lowest]:
+            await session.send_log_message(level, encodable(text), self._task, self._context.origin_request_id)
+
+    async def progress(self, seconds: float, message: str) -> None:
+        await self._context.report_progress(seconds, message=encodable(message))
+
+
+def _answer(run: ServerRun, note: str) -> ToolResult:
+    if isinstance(run.outcome, QkMcpError):
+        raise run.outcome
+    if run.outcome is None:
+        raise RuntimeError("the run has failed; the log says why")
+    answer = run.outcome.answer()
+    if note:
+        answer["note"] = "\n".join(filter(None, (note, answer.get("note"))))
+    return tool_answer(answer)
+
+
+def _ending(run: Run) -> dict[str, Any]:
+    """Return the fields of a record that the end of a task sets."""
+    streams = {"stdout": run.stdout, "stderr": run.stderr}
+    return {
+        "state": "ended",
+        "exit_code": run.exit_code,
+        "bytes": {name: stream.size for name, stream in streams.items()},
+        "files": {name: str(stream.file) for name, stream in streams.items() if stream.file},
+    }
+
+
+def _failing(failure: QkMcpError) -> dict[str, Any]:
+    """Return the fields of a record that a failure sets."""
+    match failure:
+        case RunTimedOut():
+            return {"state": "timed_out"}
+        case RunLost():
+            return {"state": "lost"}
+        case RunStopped(by=by):
+            return {"state": "cancelled" if by == _CANCELLED else "stopped"}
+    return {"state": "ended", "error": failure.what}
+
+
+def _log_end(record: RunRecord) -> None:
+    line = "run project=%s task=%s state=%s exit=%s seconds=%.3f"
+    state = "refused" if record.error else record.state
+    exit_code = "-" if record.exit_code is None else record.exit_code
+    log.info(line, record.project, one_line(record.task, _LOGGED), state, exit_code, record.seconds)
+
+
+def _client_name() -> str:
+    params = get_context().session.client_params
+    return one_line(params.client_info.name, _LOGGED) if params else ""

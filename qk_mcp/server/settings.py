@@ -1,0 +1,22 @@
+"""The options of `serve`, and its environment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a server is started with, besides its projects."""
+
+    environ: Mapping[str, str]
+    outputs: Path
+    """The directory for complete outputs."""
+    max_output: int
+    """Bytes of JSON in an answer."""
+    describe_timeout: float
+    """Seconds that describing a project may take."""
+    warm_guests: int
+    """Warm guests at most."""

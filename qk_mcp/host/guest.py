@@ -3,7 +3,7 @@
 A guest has two sockets and three pipes. The control socket carries one request
 and the guest's answer to it. On the supervision socket, the guest's supervisor
 reports how the task's process ended and what it left running; the protocol is
-described in `qk_mcp/guest/__main__.py`.
+described in `qk_mcp/guest/supervisor.py`.
 """
 
 import asyncio
@@ -57,6 +57,8 @@ class Guest:
         """Whether a person wants the task to be stopped."""
         self.on_stop: Callable[[], object] | None = None
         """Called when a person wants that."""
+        self.cgroup: str | None = None
+        """The directory of the control group that contains the tree, if there is one."""
         self.began = False
         self.settled = asyncio.Event()
         self.exit_code: int | None = None
@@ -68,6 +70,8 @@ class Guest:
         self.inherits_stdin = inherits_stdin
         """Whether it reads a descriptor that it inherited, and not the pipe `stdin`."""
         self._started = started
+        self._placed = asyncio.Event()
+        self._listed = asyncio.Event()
         self._control = control
         self._supervision = supervision
         self._unread = bytearray()
@@ -87,6 +91,7 @@ class Guest:
 
     async def ask(self, request: Mapping[str, Any]) -> None:
         """Send the one request; `answer` and the events show whether the guest had already ended."""
+        await self._placed.wait()
         try:
             await self._loop.sock_sendall(self._control, self._line(request))
         except (BrokenPipeError, ConnectionResetError):
@@ -116,6 +121,12 @@ class Guest:
         if answer.get("event") == "began":
             self._begin()
         return answer
+
+    async def list_left(self) -> None:
+        """Ask the supervisor again what is left, now that the task's process has ended."""
+        self._listed.clear()
+        self._command(b"l")
+        await self._listed.wait()
 
     def announce_stop(self) -> None:
         """Keep the task from starting, and make the supervisor kill the whole tree if this process ends."""
@@ -179,6 +190,9 @@ class Guest:
             match word:
                 case "child":
                     self.leader, self.adopting = int(values[0]), values[1] == "1"
+                case "placed":
+                    self.cgroup = " ".join(values) or None
+                    self._placed.set()
                 case "began":
                     self._begin()
                 case "exit":
@@ -186,6 +200,7 @@ class Guest:
                     self._end()
                 case "left":
                     self.left = tuple(int(value) for value in values)
+                    self._listed.set()
                 case "stop":
                     self.stop_asked = True
                     if self.on_stop is not None:
@@ -196,15 +211,15 @@ class Guest:
         if not part:
             self._loop.remove_reader(self._supervision)
             self._end()
-            self.alone.set()
-            self.gone.set()
+            for event in (self.alone, self.gone, self._listed):
+                event.set()
 
     def _begin(self) -> None:
         self.began = True
         self.settled.set()
 
     def _end(self) -> None:
-        self.ended.set()
-        self.settled.set()
+        for event in (self.ended, self.settled, self._placed):
+            event.set()
         with suppress(OSError):  # the guest has closed it
             self._control.shutdown(socket.SHUT_RD)  # a child of the task may keep the other end open

@@ -58,7 +58,7 @@ def start_guest(plan: Plan, stdin: int | None = None) -> Guest:
     started = time.time_ns()
     try:
         process = subprocess.Popen(
-            [interpreter.python, "-P", _MAIN, *map(str, descriptors)],
+            [interpreter.python, "-P", _MAIN, *map(str, descriptors), mark],
             stdin=inner[0] if stdin is None else stdin,
             stdout=inner[1],
             stderr=inner[2],

@@ -2,9 +2,10 @@
 
 The stop sequence is SIGINT, SIGTERM, SIGKILL. SIGINT comes first because quickie runs
 cleanup tasks on it and not on SIGTERM. On Linux, the supervisor adopts orphans, so
-it knows the whole tree. On other systems, the tree consists of the descendants
-seen before the first signal and of all processes that inherited an environment
-variable whose name is unique to the guest.
+it knows the whole tree. On other systems, and after its death, the tree consists of the
+descendants of the task that the server sees and of all processes that inherited an
+environment variable whose name is unique to the guest; on Linux also of the guest's
+control group, where it has one.
 """
 
 import asyncio
@@ -17,6 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
+
+from qk_mcp.guest.cgroup import kill_cgroup, remove_cgroup
 
 if TYPE_CHECKING:
     import psutil
@@ -31,8 +34,12 @@ GRACE = 0.5
 """Seconds between SIGINT and SIGTERM unless the project has its own, and between SIGTERM and SIGKILL."""
 _KILL_LIMIT = 1.5
 """Seconds to wait for the end of killed processes; the supervisor gives up after one."""
+_KILL_PAUSE = 0.01
+"""Seconds between looking for processes to kill."""
 _EXIT_DELAY = 0.05
-"""Seconds in which a child may still end before it counts as left running."""
+"""Seconds in which a child may still end, or detach from its parent, before it counts as left running."""
+_LIST_LIMIT = 1.0
+"""Seconds to wait for the supervisor's list of what is left."""
 _LISTED = 20
 """Processes left running that are listed."""
 _COMMAND_LENGTH = 200
@@ -54,7 +61,9 @@ async def stop_guest(guest: "Guest") -> tuple[LeftRunning, ...]:
     disconnected does not wait for the end: it exits, and the supervisor kills the tree.
     """
     grace = GRACE if guest.plan.project.grace is None else guest.plan.project.grace
-    descendants = [] if guest.adopting or guest.alone.is_set() else _descendants(guest.process.pid)
+    found = _Found(guest)
+    if not guest.adopting or guest.gone.is_set():
+        found.note_descendants()
     guest.announce_stop()
     steps = ((signal.SIGINT, grace), (signal.SIGTERM, GRACE)) if guest.began else ()  # without a task, no clean-up
     for number, seconds in steps:
@@ -63,22 +72,58 @@ async def stop_guest(guest: "Guest") -> tuple[LeftRunning, ...]:
             await _within(guest.alone, seconds)
     guest.end_tree()
     await _within(guest.alone, _KILL_LIMIT)
+    left = _trees(guest.left) if guest.left else []
     if not guest.adopting or guest.exit_code is None:  # the supervisor did not know the whole tree, or was killed
-        _signal_group(guest, signal.SIGKILL)
-        _kill([*descendants, *_marked(guest)])
-    if not guest.left:
-        return ()
-    survivors = _named(_trees(guest.left))
+        left += await found.kill()
+    survivors = _named(left)
     for survivor in survivors:
         log.warning("project=%s cannot kill %d %s", guest.plan.project.alias, survivor.pid, survivor.command)
     return survivors
 
 
+class _Found:
+    """The processes of a guest whose supervisor cannot find or kill them all."""
+
+    def __init__(self, guest: "Guest") -> None:
+        self._guest = guest
+        self._noted: set[psutil.Process] = set()
+
+    def note_descendants(self) -> None:
+        """Note the descendants, which may lose their parents later."""
+        for pid in (self._guest.process.pid, self._guest.leader):
+            if pid is not None:
+                self._noted.update(_with_descendants(pid))
+
+    async def kill(self) -> "list[psutil.Process]":
+        """Kill all until none is found, for at most `_KILL_LIMIT` seconds. Returns those that live."""
+        guest = self._guest
+        deadline = anyio.current_time() + _KILL_LIMIT
+        while True:
+            self.note_descendants()
+            if guest.cgroup is not None:
+                kill_cgroup(guest.cgroup)
+            _signal_group(guest, signal.SIGKILL)
+            self._noted.update(_marked(guest))
+            alive = [each for each in self._noted if each.pid != guest.process.pid and _kill(each)]
+            if not alive or anyio.current_time() > deadline:
+                break
+            await anyio.sleep(_KILL_PAUSE)
+        if guest.cgroup is not None:
+            remove_cgroup(guest.cgroup)
+        return alive
+
+
 async def left_running(guest: "Guest") -> tuple[tuple[LeftRunning, ...], int]:
-    """Return processes that outlive the task of `guest`, which has ended by itself, and the number of the others."""
+    """Return processes that outlive the task of `guest`, which has ended by itself, and the number of the others.
+
+    If something is alive when the task ends, it gets a moment to end or to detach from its parent.
+    """
     await _within(guest.alone, _EXIT_DELAY)
     if guest.adopting and guest.alone.is_set():
         return (), 0
+    if guest.adopting:
+        with anyio.move_on_after(_LIST_LIMIT):
+            await guest.list_left()
     survivors = _trees(guest.left) if guest.adopting else _marked(guest)
     return _named(survivors[:_LISTED]), len(survivors[_LISTED:])
 
@@ -166,10 +211,6 @@ def _trees(roots: Iterable[int]) -> "list[psutil.Process]":
     return list(found.values())
 
 
-def _descendants(pid: int) -> "list[psutil.Process]":
-    return _with_descendants(pid)[1:]
-
-
 def _marked(guest: "Guest") -> "list[psutil.Process]":
     import psutil
 
@@ -183,14 +224,19 @@ def _marked(guest: "Guest") -> "list[psutil.Process]":
     return found
 
 
-def _kill(processes: "Iterable[psutil.Process]") -> None:
+def _kill(process: "psutil.Process") -> bool:
+    """Kill a process. Returns whether it still runs."""
     import psutil
 
-    for process in processes:
-        try:
-            process.kill()
-        except psutil.Error:
-            continue  # it has ended
+    try:
+        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        process.kill()
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.Error:
+        return True  # another user's
+    return True
 
 
 def _command(process: "psutil.Process") -> str | None:

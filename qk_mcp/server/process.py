@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from qk_mcp import __version__
+from qk_mcp.guest.cgroup import remove_empty_cgroups
 from qk_mcp.host.launch import kill_starting_guests
 from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import HERE, Registry
@@ -100,7 +101,8 @@ def run_server(
         _handle_signals(server)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.prepare, _prefetched(registry))
-            tasks.start_soon(anyio.to_thread.run_sync, remove_stale_reports)
+            for clean_up in (remove_stale_reports, remove_empty_cgroups):
+                tasks.start_soon(anyio.to_thread.run_sync, clean_up)
             await converse()
             tasks.cancel_scope.cancel()
 

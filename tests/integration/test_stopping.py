@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +16,7 @@ from tests.conftest import Demo, Serve
 from tests.support.client import LEGACY, MODERN, Call, Client
 from tests.support.environment import QK_MCP, scrubbed
 from tests.support.environments import make_script, make_venv
+from tests.support.namespaces import WITHOUT_CGROUPS, WITHOUT_KILL, needs_namespaces
 from tests.support.processes import alive, end, gone, read_pid, tree, until
 
 FAMILY = """
@@ -118,7 +118,7 @@ def test_a_timeout_ends_the_whole_tree(demo: Demo, task: str) -> None:
     assert answer.at - call.sent_at < 2 + 2 + 1, "two seconds to stop it, and one for a busy machine"
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
+@needs_namespaces
 def test_processes_that_cannot_be_killed_are_named(serve: Serve, project: Callable[..., Path]) -> None:
     """As those of `sudo`: here, root without the right to signal others, and a child of another user."""
     root = project("""
@@ -132,7 +132,7 @@ def test_processes_that_cannot_be_killed_are_named(serve: Serve, project: Callab
             Path("child.pid").write_text(f"{child.pid}\\n")
             time.sleep(600)
     """)
-    client = serve(root, command=["setpriv", "--bounding-set=-kill", "--inh-caps=-all", *QK_MCP, "serve"])
+    client = serve(root, command=[*WITHOUT_CGROUPS, *WITHOUT_KILL, *QK_MCP, "serve"])
     call = client.start("run_task", task_name="escape", timeout=2)
     child = read_pid(root / "child.pid")
     try:

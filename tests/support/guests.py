@@ -74,7 +74,7 @@ def _ask(
     with control, supervision:
         with theirs, watched:
             process = subprocess.Popen(
-                [python, "-P", _MAIN, str(theirs.fileno()), str(watched.fileno())],
+                [python, "-P", _MAIN, str(theirs.fileno()), str(watched.fileno()), "QK_MCP_RUN_TEST"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -1,11 +1,13 @@
 """What it takes to start an interpreter for a project: where its tasks are, which Python, which variables."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qk_mcp.interpreters.activation import activated_environment
 from qk_mcp.interpreters.search import Interpreter, find_interpreter
+from qk_mcp.interpreters.secrets import find_secrets
 from qk_mcp.projects.project import Location, Project, locate
+from qk_mcp.redact import NO_SECRETS, Secrets
 
 __all__ = ["Plan", "resolve"]
 
@@ -21,6 +23,8 @@ class Plan:
     """The environment of the tasks."""
     root: tuple[int, int]
     """Device and inode of the root, which another directory may replace."""
+    secrets: Secrets = field(default=NO_SECRETS, compare=False, repr=False)
+    """What is hidden in everything that leaves a run; it follows from the variables and the project's rules."""
 
     @property
     def note(self) -> str:
@@ -46,4 +50,5 @@ def resolve(project: Project, environ: Mapping[str, str]) -> Plan:
     interpreter = find_interpreter(project, location, environ)
     status = location.root.stat()
     variables = activated_environment(interpreter, project, environ)
-    return Plan(project, location, interpreter, variables, (status.st_dev, status.st_ino))
+    secrets = find_secrets(variables, ())
+    return Plan(project, location, interpreter, variables, (status.st_dev, status.st_ino), secrets)

@@ -8,6 +8,7 @@ import termios
 from collections.abc import Callable
 from typing import Literal
 
+from qk_mcp.redact import Redactor
 from qk_mcp.runs.output import Capture, Captured
 
 __all__ = ["Observer", "Sink", "StdinFeeder", "Stream", "StreamReader"]
@@ -22,14 +23,24 @@ _CHUNK = 1 << 16
 
 
 class StreamReader:
-    """Reads one output stream in the running event loop, into a capture or a sink."""
+    """Reads one output stream in the running event loop, into a capture or a sink.
+
+    What the capture, its file and the observer get has passed through the redactor; a sink gets the original bytes.
+    """
 
     def __init__(
-        self, descriptor: int, stream: Stream, capture: Capture, observe: Observer | None, sink: Sink | None
+        self,
+        descriptor: int,
+        stream: Stream,
+        capture: Capture,
+        redactor: Redactor | None,
+        observe: Observer | None,
+        sink: Sink | None,
     ) -> None:
         self._descriptor = descriptor
         self._stream: Stream = stream
         self._capture = capture
+        self._redactor = redactor
         self._observe = observe
         self._sink = sink
         self._loop = asyncio.get_running_loop()
@@ -53,6 +64,8 @@ class StreamReader:
 
     def finish(self) -> Captured:
         """Return the captured stream, after `stop`."""
+        if self._redactor is not None:
+            self._take(self._redactor.finish())
         text, captured = self._capture.finish()
         if self._observe is not None:
             self._observe(self._stream, text, "")
@@ -70,10 +83,13 @@ class StreamReader:
         elif self._sink is not None:
             self._sink(self._stream, data)
         else:
-            text = self._capture.feed(data)
-            if self._observe is not None:
-                self._observe(self._stream, text, self._capture.open_line)
+            self._take(data if self._redactor is None else self._redactor.feed(data))
         return len(data)
+
+    def _take(self, data: bytes) -> None:
+        text = self._capture.feed(data)
+        if self._observe is not None:
+            self._observe(self._stream, text, self._capture.open_line)
 
 
 class StdinFeeder:

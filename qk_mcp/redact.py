@@ -4,11 +4,13 @@ A secret is found as it is and in the forms in which programs usually print it: 
 several lines, as a JSON string, percent-encoded, and base64-encoded, also inside a longer encoded text. Then up to
 four bits of the secret remain in the base64 character on each side of it, because that character also depends on the
 neighbouring byte.
+
+Texts and JSON values, unlike streams, may have been cut in the middle of a secret. If a text is marked as cut, or as
+long as the guest's longest ones, then the beginning of a secret at its end is replaced as well.
 """
 
 import json
 import re
-from base64 import b64encode
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +28,10 @@ _SAFE = ("", "/", "!~*'()", "*")
 JavaScript's `encodeURIComponent` and `URLSearchParams`."""
 _ESCAPE = re.compile("%[0-9A-F]{2}")
 _RUN = re.compile(rb"[A-Za-z0-9]{8,}")
+_CUT = ("…", "...")
+"""The marks of a cut: ours, and quickie's in the first line of a help text."""
+_LONGEST_TEXT = 2_000
+"""Characters to which a guest cuts texts without a mark."""
 _WINDOW = 8
 """Bytes of the end of a text that are looked for in a form. At most the length of the shortest form."""
 
@@ -99,6 +105,8 @@ def _percent_forms(secret: str) -> Iterator[bytes]:
 
 def _base64_forms(secret: bytes) -> Iterator[bytes]:
     """Yield the secret encoded alone, and what any text that contains it has in common when it is encoded."""
+    from base64 import b64encode
+
     for alternatives in (b"+/", b"-_"):
         alone = b64encode(secret, alternatives)
         yield alone
@@ -171,18 +179,39 @@ def redact_text(text: str, secrets: Secrets, replaced: set[str] | None = None) -
     """Return `text` without secrets; adds the names of those replaced to `replaced`."""
     if not secrets:
         return text
+    replaced = set() if replaced is None else replaced
+    if mark := next((mark for mark in _CUT if text.endswith(mark)), ""):
+        return _without_cut_secret(text.removesuffix(mark), secrets, replaced) + mark
+    if len(text) >= _LONGEST_TEXT:
+        return _without_cut_secret(text, secrets, replaced)
+    return _without_secrets(text.encode("utf-8", "surrogatepass"), secrets, replaced)
+
+
+def _without_secrets(data: bytes, secrets: Secrets, replaced: set[str]) -> str:
+    if _may_contain(data, secrets):
+        redactor = Redactor(secrets, replaced)
+        data = redactor.feed(data) + redactor.finish()
+    return data.decode("utf-8", "surrogatepass")
+
+
+def _without_cut_secret(text: str, secrets: Secrets, replaced: set[str]) -> str:
     data = text.encode("utf-8", "surrogatepass")
-    if not _may_contain(data, secrets):
-        return text
-    redactor = Redactor(secrets, set() if replaced is None else replaced)
-    return (redactor.feed(data) + redactor.finish()).decode("utf-8", "surrogatepass")
+    end = _open_end(data, secrets)
+    beginning = data[end:]
+    if len(beginning) < SHORTEST:
+        return _without_secrets(data, secrets, replaced)
+    name = next(name for form, name in secrets.forms.items() if form.startswith(beginning))
+    replaced.add(name)
+    return _without_secrets(data[:end], secrets, replaced) + f"[{name}]"
 
 
 def redact_json(value: Any, secrets: Secrets, replaced: set[str] | None = None) -> Any:
     """Return a JSON value with redacted texts and keys; `value` itself if it contains no secret."""
     if not secrets:
         return value
-    if not _may_contain(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"), secrets):
+    text = json.dumps(value, ensure_ascii=False)
+    is_cut = any(f'{mark}"' in text for mark in _CUT) or max(map(len, text.split('"'))) >= _LONGEST_TEXT
+    if not is_cut and not _may_contain(text.encode("utf-8", "surrogatepass"), secrets):
         return value
     return _redact_parts(value, secrets, replaced)
 

@@ -40,7 +40,9 @@ def test_parts_of_any_size_give_the_result_of_the_whole(data: st.DataObject) -> 
     """With few letters, values contain, overlap and repeat one another, and often begin without ending."""
     values = data.draw(st.lists(st.text("ab", min_size=8, max_size=11), min_size=1, max_size=4))
     secrets = make_secrets({f"N{number}": value for number, value in enumerate(values)})
-    pieces = st.one_of(st.sampled_from([*secrets.forms]), st.binary(max_size=3), st.text("ab", max_size=9).map(str.encode))
+    pieces = st.one_of(
+        st.sampled_from([*secrets.forms]), st.binary(max_size=3), st.text("ab", max_size=9).map(str.encode)
+    )
     text = b"".join(data.draw(st.lists(pieces, max_size=8)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     parts = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]

@@ -67,6 +67,8 @@ class Guest:
         self.alone = asyncio.Event()
         self.gone = asyncio.Event()
         self.stdin, self.stdout, self.stderr = pipes
+        self.redacted: set[str] = set()
+        """The names of the secrets that were replaced in what the run has given away so far."""
         self.inherits_stdin = inherits_stdin
         """Whether it reads a descriptor that it inherited, and not the pipe `stdin`."""
         self._started = started

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from qk_mcp.guest.cgroup import kill_cgroup, remove_cgroup
+from qk_mcp.redact import redact_text
 
 if TYPE_CHECKING:
     import psutil
@@ -75,7 +76,7 @@ async def stop_guest(guest: "Guest") -> tuple[LeftRunning, ...]:
     left = _trees(guest.left) if guest.left else []
     if not guest.adopting or guest.exit_code is None:  # the supervisor did not know the whole tree, or was killed
         left += await found.kill()
-    survivors = _named(left)
+    survivors = _named(guest, left)
     for survivor in survivors:
         log.warning("project=%s cannot kill %d %s", guest.plan.project.alias, survivor.pid, survivor.command)
     return survivors
@@ -125,11 +126,11 @@ async def left_running(guest: "Guest") -> tuple[tuple[LeftRunning, ...], int]:
         with anyio.move_on_after(_LIST_LIMIT):
             await guest.list_left()
     survivors = _trees(guest.left) if guest.adopting else _marked(guest)
-    return _named(survivors[:_LISTED]), len(survivors[_LISTED:])
+    return _named(guest, survivors[:_LISTED]), len(survivors[_LISTED:])
 
 
-def _named(processes: "Iterable[psutil.Process]") -> tuple[LeftRunning, ...]:
-    return tuple(LeftRunning(each.pid, command) for each in processes if (command := _command(each)) is not None)
+def _named(guest: "Guest", processes: "Iterable[psutil.Process]") -> tuple[LeftRunning, ...]:
+    return tuple(LeftRunning(each.pid, command) for each in processes if (command := _command(guest, each)) is not None)
 
 
 def drain_pipes(pipes: Sequence[int], *, keep: bool) -> None:
@@ -239,8 +240,8 @@ def _kill(process: "psutil.Process") -> bool:
     return True
 
 
-def _command(process: "psutil.Process") -> str | None:
-    """Return the command line of a process, or None if it has ended."""
+def _command(guest: "Guest", process: "psutil.Process") -> str | None:
+    """Return the redacted command line of a process, or None if it has ended."""
     import psutil
 
     from qk_mcp.text import one_line
@@ -248,7 +249,8 @@ def _command(process: "psutil.Process") -> str | None:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
-        return one_line(" ".join(process.cmdline()) or process.name(), _COMMAND_LENGTH)
+        command = " ".join(process.cmdline()) or process.name()
+        return one_line(redact_text(command, guest.plan.secrets, guest.redacted), _COMMAND_LENGTH)
     except psutil.NoSuchProcess:
         return None
     except psutil.AccessDenied:

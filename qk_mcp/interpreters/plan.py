@@ -50,5 +50,5 @@ def resolve(project: Project, environ: Mapping[str, str]) -> Plan:
     interpreter = find_interpreter(project, location, environ)
     status = location.root.stat()
     variables = activated_environment(interpreter, project, environ)
-    secrets = find_secrets(variables, ())
+    secrets = find_secrets(variables, project.rules.redact)
     return Plan(project, location, interpreter, variables, (status.st_dev, status.st_ino), secrets)

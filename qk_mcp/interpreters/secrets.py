@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from fnmatch import translate
 from functools import lru_cache
 
-from qk_mcp.redact import NO_SECRETS, SHORTEST, Secrets, make_secrets
+from qk_mcp.redact import NO_SECRETS, SHORTEST, Secrets, make_secrets, redact_text
 
-__all__ = ["SECRET_NAMES", "find_secrets", "known_secrets"]
+__all__ = ["SECRET_NAMES", "find_secrets", "redact_for_log"]
 
 SECRET_NAMES = ("*TOKEN*", "*SECRET*", "*PASSWORD*", "*_KEY", "*CREDENTIAL*")
 """Globs for the names of variables that are secret in every project, in any case."""
@@ -31,9 +31,11 @@ def find_secrets(variables: Mapping[str, str], globs: Sequence[str] | None) -> S
     return _known[found]
 
 
-def known_secrets() -> list[Secrets]:
-    """Return all secrets that this process has found, for its log."""
-    return list(_known.values())
+def redact_for_log(text: str) -> str:
+    """Return `text` without any secret that this process has found, of whichever project."""
+    for secrets in list(_known.values()):  # another thread may find more meanwhile
+        text = redact_text(text, secrets)
+    return text
 
 
 @lru_cache

@@ -15,6 +15,7 @@ import anyio
 from qk_mcp.errors import QkMcpError, RunLost, RunStopped, RunTimedOut, UnknownTask
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.stop import GRACE, LeftRunning
+from qk_mcp.redact import Redactor, redact_json, redact_text
 from qk_mcp.runs.control import Control
 from qk_mcp.runs.ending import Ending, attempt, end_run
 from qk_mcp.runs.excerpt import MAX_OUTPUT, Excerpt, cut_output, json_size
@@ -80,6 +81,8 @@ class Run:
     """The tests in the reports that the task wrote, if it wrote any."""
     note: str
     """What is unusual about the run; often empty."""
+    redacted: tuple[str, ...]
+    """The names of the secrets that were replaced, sorted."""
     seconds: float
 
     def answer(self) -> dict[str, Any]:
@@ -87,10 +90,13 @@ class Run:
         answer: dict[str, Any] = {"exit_code": self.exit_code, "stdout": self.stdout.text, "stderr": self.stderr.text}
         streams = {"stdout": self.stdout, "stderr": self.stderr}
         truncated = {name: stream.truncated() for name, stream in streams.items() if not stream.complete}
-        return answer | ({"truncated": truncated} if truncated else {}) | _extras(self.left, self.tests, self.note)
+        extras = _extras(self.left, self.tests, self.note, self.redacted)
+        return answer | ({"truncated": truncated} if truncated else {}) | extras
 
 
-def _extras(left: Sequence[LeftRunning], tests: dict[str, Any] | None, note: str) -> dict[str, Any]:
+def _extras(
+    left: Sequence[LeftRunning], tests: dict[str, Any] | None, note: str, redacted: Sequence[str]
+) -> dict[str, Any]:
     extras: dict[str, Any] = {}
     if left:
         extras["left_running"] = [{"pid": each.pid, "command": each.command} for each in left]
@@ -98,6 +104,8 @@ def _extras(left: Sequence[LeftRunning], tests: dict[str, Any] | None, note: str
         extras["tests"] = tests
     if note:
         extras["note"] = note
+    if redacted:
+        extras["redacted"] = [*redacted]
     return extras
 
 
@@ -112,7 +120,8 @@ async def run_in_guest(
     """Run a task in `guest`, which runs nothing else afterwards. `control` stops it; its limit may have begun before.
 
     A task that ends by itself leaves its children running. In every other case (timeout, stop, cancellation, a task
-    that never begins) the whole process tree is stopped.
+    that never begins) the whole process tree is stopped. The plan's secrets are replaced in everything but the bytes
+    that a `sink` gets.
 
     Raises `UnknownTask`, `ProjectBroken`, and with the output so far `RunTimedOut`, `RunStopped` and `RunLost`.
     """
@@ -141,7 +150,11 @@ async def _run(
 ) -> Run:
     began, began_at = time.monotonic(), time.time()
     pipes: tuple[tuple[int, Stream], ...] = ((guest.stdout, "stdout"), (guest.stderr, "stderr"))
-    readers = [StreamReader(pipe, stream, captures[stream], observe, sink) for pipe, stream in pipes]
+    secrets, redacted = guest.plan.secrets, guest.redacted
+    readers = [
+        StreamReader(pipe, stream, captures[stream], Redactor(secrets, redacted) if secrets else None, observe, sink)
+        for pipe, stream in pipes
+    ]
     feeder = StdinFeeder(guest.stdin, request.stdin)
     ending = Ending()
     try:
@@ -153,12 +166,13 @@ async def _run(
     if not ending.by_itself or guest.exit_code is None:
         raise await _failure(guest, request, control, ending, stdout, stderr)
     more = f"{ending.others} more processes are left running" if ending.others else ""
-    tests = await _tests(guest, began_at, request.max_output // 4, ending.failures)
-    note = "\n".join(filter(None, (guest.plan.note, more, *ending.failures)))
-    extras = _extras(ending.left, tests, note)
+    tests = redact_json(await _tests(guest, began_at, request.max_output // 4, ending.failures), secrets, redacted)
+    note = redact_text("\n".join(filter(None, (guest.plan.note, more, *ending.failures))), secrets, redacted)
+    names = tuple(sorted(redacted))
+    extras = _extras(ending.left, tests, note, names)
     room = request.max_output - len(json.dumps(extras, ensure_ascii=False).encode()) - _HEADERS
     texts = await _cut(stdout, stderr, room, failed=guest.exit_code != 0)
-    return Run(guest.exit_code, *texts, ending.left, tests, note, time.monotonic() - began)
+    return Run(guest.exit_code, *texts, ending.left, tests, note, names, time.monotonic() - began)
 
 
 async def _wait_for_end(
@@ -177,7 +191,7 @@ async def _wait_for_end(
                 "warm": guest.warm,
             }
         )
-        ending.reply = await guest.answer()
+        ending.reply = redact_json(await guest.answer(), guest.plan.secrets)
         await guest.ended.wait()
     # If this process was suspended past the timeout, the loop handles the timer before the end of the task.
     guest.receive_events()

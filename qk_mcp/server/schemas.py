@@ -187,6 +187,11 @@ RUN_OUTPUT: dict[str, Any] = {
                 },
             },
         },
+        "redacted": {
+            "type": "array",
+            "description": "Variables whose secret values are replaced by their names in brackets, also in the files",
+            "items": {"type": "string"},
+        },
         "note": {"type": "string", "description": "What is unusual about this run"},
         "left_running": {
             "type": "array",

@@ -16,6 +16,7 @@ from qk_mcp.guest.file_trace import unchanged
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.launch import start_guest
 from qk_mcp.interpreters.plan import Plan
+from qk_mcp.redact import Redactor, redact_json
 from qk_mcp.tasks.catalog import Catalog, parse_report
 from qk_mcp.tasks.report import create_report, read_report, remove_report
 
@@ -82,7 +83,10 @@ async def describe(plan: Plan, seconds: float) -> Description:
 
 
 async def finish_description(started: StartedDescription, seconds: float) -> Description:
-    """Wait at most `seconds` for the report. Ends the guest's whole process tree, also when cancelled."""
+    """Wait at most `seconds` for the report. Ends the guest's whole process tree, also when cancelled.
+
+    The plan's secrets are replaced in the whole outcome.
+    """
     from qk_mcp.tasks.load_errors import describe_exit, explain_death, explain_load_error, explain_timeout
 
     guest = started.guest.listen()
@@ -99,6 +103,7 @@ async def finish_description(started: StartedDescription, seconds: float) -> Des
         return Description(plan, explain_timeout(plan, seconds, output, started=guest.leader is not None), {})
     trace = report.get("trace")
     trace = trace if isinstance(trace, dict) else {}
+    report = redact_json({**report, "trace": None}, plan.secrets) | {"trace": trace}
     if isinstance(report.get("error"), dict):
         return Description(plan, explain_load_error(plan, report["error"], output), trace)
     return Description(plan, parse_report(report, plan.location.root, plan.note), trace)
@@ -117,7 +122,8 @@ async def _wait(guest: Guest, seconds: float) -> tuple[bool, str]:
 
     os.close(guest.stdin)
     output = bytearray()
-    tails = [_OutputTail(descriptor, output) for descriptor in (guest.stdout, guest.stderr)]
+    secrets = guest.plan.secrets
+    tails = [_OutputTail(pipe, Redactor(secrets, guest.redacted), output) for pipe in (guest.stdout, guest.stderr)]
     in_time = False
     try:
         with anyio.move_on_after(seconds):
@@ -140,8 +146,9 @@ async def _wait(guest: Guest, seconds: float) -> tuple[bool, str]:
 class _OutputTail:
     """Reads a pipe, so that its writers never wait, and keeps the last bytes."""
 
-    def __init__(self, descriptor: int, output: bytearray) -> None:
+    def __init__(self, descriptor: int, redactor: Redactor, output: bytearray) -> None:
         self._descriptor = descriptor
+        self._redactor = redactor
         self._output = output
         self._open = True
         self._loop = asyncio.get_running_loop()
@@ -153,13 +160,14 @@ class _OutputTail:
             self._read()
         if self._open:
             self._end()
+        self._output += self._redactor.finish()
 
     def _read(self) -> None:
         try:
             data = os.read(self._descriptor, 1 << 16)
         except BlockingIOError:
             return
-        self._output += data
+        self._output += self._redactor.feed(data)
         del self._output[:-_OUTPUT]
         if not data:
             self._end()

@@ -31,6 +31,8 @@ class Inspected:
     project: Project
     root: Path | None = None
     interpreter: Interpreter | None = None
+    secrets: Sequence[str] = ()
+    """The variables whose values agents do not see."""
     catalog: Catalog | None = None
     failure: QkMcpError | None = None
 
@@ -69,7 +71,8 @@ async def _inspect(project: Project, catalogs: CatalogCache) -> Inspected:
     inspected = Inspected(project)
     try:
         inspected = replace(inspected, root=locate(project).root)
-        inspected = replace(inspected, interpreter=resolve(project, os.environ).interpreter)
+        plan = resolve(project, os.environ)
+        inspected = replace(inspected, interpreter=plan.interpreter, secrets=plan.secrets.names)
         return replace(inspected, catalog=await catalogs.get(project))
     except QkMcpError as failure:
         return replace(inspected, failure=failure)
@@ -98,10 +101,10 @@ def with_task(inspected: Inspected, name: str, projects: Sequence[str] | None) -
 
 
 def written(inspections: Iterable[Inspected]) -> list[dict[str, Any]]:
-    """Return the entries of `list_tasks` in full, each with two more keys for people.
+    """Return the entries of `list_tasks` in full, each with three more keys for people.
 
-    These are `interpreter`, null if none was found, and `uncacheable`: what the project uses that files do not show,
-    so that each listing describes it again; null if nothing.
+    These are `interpreter`, null if none was found; `uncacheable`: what the project uses that files do not show, so
+    that each listing describes it again, null if nothing; and `redacted`: the variables whose values agents do not see.
     """
     inspected = list(inspections)
     entries = listing.make_entries([(each.project, _outcome(each)) for each in inspected], limit=sys.maxsize)
@@ -123,4 +126,8 @@ def _for_people(inspected: Inspected) -> dict[str, Any]:
         "reason": found.reason,
         "passed_over": list(found.passed),
     }
-    return {"interpreter": interpreter, "uncacheable": (catalog.uncacheable or None) if catalog else None}
+    return {
+        "interpreter": interpreter,
+        "uncacheable": (catalog.uncacheable or None) if catalog else None,
+        "redacted": [*inspected.secrets],
+    }

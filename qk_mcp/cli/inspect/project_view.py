@@ -56,6 +56,8 @@ def _facts(inspected: Inspected, pattern: str | None) -> Iterator[tuple[str, str
         for each in found.passed:
             yield "not", each, "yellow"
         yield "quickie", catalog.quickie if catalog else found.quickie, "dim"
+    if inspected.secrets:
+        yield "hidden", ", ".join(inspected.secrets), "dim"
     if catalog is None:
         yield "error", str(inspected.failure), "bold red"
         return

@@ -1,4 +1,4 @@
-"""The log: to stderr, where it looks like all messages of the program, and to a file."""
+"""The log, without secrets: to stderr, where it looks like all messages of the program, and to a file."""
 
 import logging
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from qk_mcp.cli.ui.messages import label
 from qk_mcp.errors import LogUnusable
+from qk_mcp.interpreters.secrets import redact_for_log
 from qk_mcp.projects.project import current_directory, expand
 from qk_mcp.text import printable
 
@@ -62,9 +63,9 @@ class _StderrFormatter(logging.Formatter):
     """Formats a record like the messages of `ui.messages`; a traceback appears only at level DEBUG."""
 
     def format(self, record: logging.LogRecord) -> str:
-        text = f"{label(record.levelname.lower())}: {printable(record.getMessage())}"
+        text = f"{label(record.levelname.lower())}: {printable(redact_for_log(record.getMessage()))}"
         if record.exc_info and logging.getLogger("qk_mcp").isEnabledFor(logging.DEBUG):
-            text += "\n" + printable(self.formatException(record.exc_info))
+            text += "\n" + printable(redact_for_log(self.formatException(record.exc_info)))
         return text
 
 
@@ -72,4 +73,4 @@ class _FileFormatter(logging.Formatter):
     """Indents all lines but the first, so that no message looks like two records."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record)).replace("\n", "\n    ")
+        return printable(redact_for_log(super().format(record))).replace("\n", "\n    ")

@@ -12,7 +12,7 @@ PACKAGE = Path(qk_mcp.__file__).parent
 TESTS = Path(__file__).parent
 
 ROWS = (
-    ("__init__", "errors", "text"),
+    ("__init__", "errors", "redact", "text"),
     ("editing",),
     ("projects",),
     ("interpreters",),

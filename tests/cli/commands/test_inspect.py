@@ -219,6 +219,7 @@ def test_json_is_what_list_tasks_answers_and_the_interpreter(qk_mcp: CommandLine
         found | {"version": VERSION.rpartition(".")[0]},
     ]
     assert [each.pop("uncacheable") for each in printed] == [None, None]
+    assert [each.pop("redacted") for each in printed] == [[], []]
     assert printed == serve(projects).call("list_tasks").data
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 __all__ = [
+    "CannotListen",
     "ClientCommandFailed",
     "ClientFileKept",
     "ClientFileUnreadable",
@@ -25,6 +26,7 @@ __all__ = [
     "InvalidName",
     "InvalidOption",
     "InvalidVariable",
+    "IssuerUnusable",
     "LogUnusable",
     "MisplacedOption",
     "NameTaken",
@@ -45,6 +47,7 @@ __all__ = [
     "ServerFailed",
     "TaskNotNamed",
     "TasksNotFound",
+    "TokenUnusable",
     "UnknownClient",
     "UnknownProject",
     "UnknownShell",
@@ -558,3 +561,30 @@ def _declared(origin: str) -> str:
 def _either(options: Iterable[str]) -> str:
     *some, last = options
     return f"{', '.join(some)} or {last}" if some else last
+
+
+class CannotListen(QkMcpError):
+    """The server cannot listen at an address."""
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(
+            f"cannot listen at {address}", f"{why}.", "choose another address with --http, or end what uses it"
+        )
+
+
+class TokenUnusable(QkMcpError):
+    """The file with the bearer token cannot be used."""
+
+    def __init__(self, path: Path, why: str, hint: str) -> None:
+        super().__init__(f"cannot use the token in {path}", why, hint)
+
+
+class IssuerUnusable(QkMcpError):
+    """The description of an identity provider cannot be used."""
+
+    def __init__(self, issuer: str, why: str) -> None:
+        super().__init__(
+            f"cannot use the identity provider {issuer}",
+            why,
+            "check --auth-issuer: it must be exactly the `iss` of its tokens, and reachable from here",
+        )

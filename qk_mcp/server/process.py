@@ -28,7 +28,16 @@ from qk_mcp.tasks.report import remove_all_reports, remove_stale_reports
 if TYPE_CHECKING:
     from qk_mcp.server.server import TaskServer
 
-__all__ = ["LAST_CALL", "ServeOptions", "begin_process", "build_server", "exit_in", "exit_process", "run_server"]
+__all__ = [
+    "LAST_CALL",
+    "ServeOptions",
+    "at_exit",
+    "begin_process",
+    "build_server",
+    "exit_in",
+    "exit_process",
+    "run_server",
+]
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +46,7 @@ _PREFETCHED = 8
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LAST_CALL = 1.9
 """Seconds after which the process exits in any case; clients wait about two."""
+_clean_ups: list[Callable[[], None]] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +174,16 @@ def exit_in(seconds: float, code: int, reason: str) -> None:
     threading.Thread(target=exit_late, daemon=True).start()
 
 
+def at_exit(clean_up: Callable[[], None]) -> None:
+    """Call `clean_up` when the process exits, unless it is killed."""
+    _clean_ups.append(clean_up)
+
+
 def exit_process(code: int, reason: str) -> NoReturn:
     """Exit without waiting for the thread that reads stdin or for half a second of interpreter shutdown."""
     log.info("end exit=%d reason=%s", code, reason)
     remove_all_reports()
     kill_starting_guests()
+    for clean_up in _clean_ups:
+        clean_up()
     os._exit(code)

@@ -120,13 +120,20 @@ async def left_running(guest: "Guest") -> tuple[tuple[LeftRunning, ...], int]:
     If something is alive when the task ends, it gets a moment to end or to detach from its parent.
     """
     await _within(guest.alone, _EXIT_DELAY)
-    if guest.adopting and guest.alone.is_set():
-        return (), 0
-    if guest.adopting:
-        with anyio.move_on_after(_LIST_LIMIT):
+    if not guest.adopting:
+        return _listed(guest, _marked(guest))
+    with anyio.move_on_after(_LIST_LIMIT):
+        while not guest.alone.is_set():
             await guest.list_left()
-    survivors = _trees(guest.left) if guest.adopting else _marked(guest)
-    return _named(guest, survivors[:_LISTED]), len(survivors[_LISTED:])
+            left, others = _listed(guest, _trees(guest.left))
+            if left:
+                return left, others
+            # What was listed has ended, and what it had started is not in the list yet.
+    return (), 0
+
+
+def _listed(guest: "Guest", processes: "Sequence[psutil.Process]") -> tuple[tuple[LeftRunning, ...], int]:
+    return _named(guest, processes[:_LISTED]), len(processes[_LISTED:])
 
 
 def _named(guest: "Guest", processes: "Iterable[psutil.Process]") -> tuple[LeftRunning, ...]:

@@ -42,6 +42,7 @@ __all__ = [
     "QkMcpError",
     "QuickieTooOld",
     "RunLost",
+    "RunNotStopped",
     "RunStopped",
     "RunTimedOut",
     "ServerFailed",
@@ -50,6 +51,7 @@ __all__ = [
     "TokenUnusable",
     "UnknownClient",
     "UnknownProject",
+    "UnknownRun",
     "UnknownShell",
     "UnknownTask",
     "UsageError",
@@ -454,6 +456,29 @@ class NoHome(QkMcpError):
             "this user has no home directory, where clients keep their files",
             hint="set HOME to an absolute path",
         )
+
+
+class UnknownRun(QkMcpError):
+    """No recorded run, or more than one, has an id that begins with `prefix`; `near` describes those that do."""
+
+    def __init__(self, prefix: str, near: Sequence[str]) -> None:
+        if near:
+            super().__init__(
+                f"several runs begin with {prefix!r}", "\n".join(near), "write as many characters as it takes"
+            )
+        else:
+            super().__init__(
+                f"no recorded run begins with {prefix!r}",
+                "Runs are recorded for seven days.",
+                "`qk-mcp runs` lists them",
+            )
+
+
+class RunNotStopped(QkMcpError):
+    """`qk-mcp runs stop` cannot stop a run."""
+
+    def __init__(self, run: str, why: str, hint: str = "") -> None:
+        super().__init__(f"cannot stop the run {run}", why, hint)
 
 
 class UnknownClient(UsageError):

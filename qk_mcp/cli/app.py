@@ -43,6 +43,7 @@ app.command(
     usage="Usage: qk-mcp run [OPTIONS] [PROJECT] TASK [ARGS...]",
     help_epilogue=examples("qk-mcp run app build --fast", "qk-mcp run --json test"),
 )
+app.command("qk_mcp.cli.commands.runs:runs", name="runs")
 app.command(
     "qk_mcp.cli.commands.install:install",
     name="install",

@@ -1,5 +1,7 @@
 """Identifies a process by its id and its start time, because the system gives the ids of ended processes to others."""
 
+import os
+import signal
 import sys
 from typing import NamedTuple
 
@@ -15,6 +17,23 @@ class ProcessIdentity(NamedTuple):
     def is_running(self) -> bool:
         """Return whether this process still runs. A zombie does not."""
         return identify_process(self.pid) == self
+
+    def send_signal(self, number: signal.Signals) -> bool:
+        """Signal this process; return False if it has ended. Raises PermissionError."""
+        try:
+            if not hasattr(os, "pidfd_open"):
+                if running := self.is_running():
+                    os.kill(self.pid, number)
+                return running
+            descriptor = os.pidfd_open(self.pid)  # which no later process with this id can take over
+            try:
+                if running := self.is_running():
+                    signal.pidfd_send_signal(descriptor, number)
+                return running
+            finally:
+                os.close(descriptor)
+        except ProcessLookupError:
+            return False
 
 
 def identify_process(pid: int) -> ProcessIdentity | None:

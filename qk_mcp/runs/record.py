@@ -18,7 +18,17 @@ from typing import Any, Literal, get_args
 from qk_mcp.host.identity import ProcessIdentity, identify_process
 from qk_mcp.text import shorten
 
-__all__ = ["Recorder", "RunRecord", "RunState", "Runs", "append_run", "new_run_id", "parse_runs", "read_runs"]
+__all__ = [
+    "Recorder",
+    "RunRecord",
+    "RunState",
+    "Runs",
+    "append_run",
+    "new_run_id",
+    "parse_runs",
+    "read_runs",
+    "record_beside",
+]
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +104,11 @@ class Recorder:
             if not self._warned:
                 self._warned = True
                 log.warning("cannot record runs in %s: %s", self.file, error.strerror or error)
+
+
+def record_beside(outputs: Path) -> Path:
+    """Return the file of the record, which is next to the directory of complete outputs."""
+    return outputs.with_name("runs.jsonl")
 
 
 def new_run_id() -> str:

@@ -21,7 +21,7 @@ from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
 from qk_mcp.runs.background import ServerRun, ServerRuns
 from qk_mcp.runs.progress import send_live_output
-from qk_mcp.runs.record import Recorder, RunRecord, new_run_id
+from qk_mcp.runs.record import Recorder, RunRecord, new_run_id, record_beside
 from qk_mcp.runs.run import Request, Run
 from qk_mcp.runs.streams import Stream
 from qk_mcp.server import schemas
@@ -58,7 +58,7 @@ class RunTools:
     def __init__(self, registry: Registry, settings: Settings) -> None:
         self._registry = registry
         self._settings = settings
-        self._recorder = Recorder(settings.outputs.with_name("runs.jsonl"))
+        self._recorder = Recorder(record_beside(settings.outputs))
         self._runner = TaskRunner(WarmPool(size=settings.warm_guests), self._recorder)
         self._runs = ServerRuns()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from qk_mcp.cli.project_or_task import is_path, split_words
+from qk_mcp.cli.runs.select import recorded_runs
 from qk_mcp.errors import QkMcpError
 from qk_mcp.projects.project import Project, expand, fit_alias
 from qk_mcp.projects.registry import Registry, build_registry
@@ -110,6 +111,8 @@ class _Completion:
                 return Answer(list(self._declarations(current)))
             case "projects remove":
                 return Answer([each for each in self._aliases() if each.value not in line.words])
+            case "runs show" | "runs stop" if not line.words:
+                return Answer(list(_runs(only_running=line.command == "runs stop")))
             case "install" | "uninstall" if not line.words:
                 from qk_mcp.clients.known import CLIENTS
 
@@ -126,6 +129,8 @@ class _Completion:
                 yield Candidate(name, option["about"])
 
     def _option_value(self, name: str, current: str) -> Answer:
+        if name == "--project" and self._line.command == "runs":
+            return Answer([Candidate(each) for each in {run.project: None for run in recorded_runs()}])
         if name == "--project":
             return Answer(list(self._declarations(current)))
         if name == "--filter":
@@ -192,6 +197,12 @@ class _Completion:
                     yield head + slash + entry.name + "/"
                 elif entry.name.endswith(".py"):
                     yield head + slash + entry.name
+
+
+def _runs(*, only_running: bool) -> Iterator[Candidate]:
+    for run in sorted(recorded_runs(), key=lambda run: -run.time):
+        if run.state == "running" or not only_running:
+            yield Candidate(run.run, one_line(f"{run.task} of {run.project}: {run.state.replace('_', ' ')}"))
 
 
 def _task_argument(task: Task, words: Sequence[str], current: str) -> Answer:

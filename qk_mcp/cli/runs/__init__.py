@@ -1,0 +1,1 @@
+"""What `qk-mcp runs` shows: which runs, as a table, and the output of one."""

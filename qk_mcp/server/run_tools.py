@@ -19,6 +19,7 @@ from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import resolve
 from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
+from qk_mcp.redact import redact_json, redact_text
 from qk_mcp.runs.background import ServerRun, ServerRuns
 from qk_mcp.runs.progress import send_live_output
 from qk_mcp.runs.record import Recorder, RunRecord, new_run_id, record_beside
@@ -116,8 +117,8 @@ class RunTools:
             time=time.time(),
             project=project.alias,
             root=str(plan.location.root),
-            task=request.task,
-            args=request.args,
+            task=redact_text(request.task, plan.secrets),
+            args=redact_json([*request.args], plan.secrets) if project.rules.log_args else None,
             client=_client_name(),
             server=self._recorder.server,
         )
@@ -128,7 +129,7 @@ class RunTools:
                 outcome = await self._runner.run_task(plan, request, run.observe, run.control, record)
                 end = _ending(outcome)
             except QkMcpError as failure:
-                end = _failing(failure)
+                end = redact_json(_failing(failure), plan.secrets)
                 raise
             finally:
                 run.record = replace(record, seconds=run.seconds, **end)

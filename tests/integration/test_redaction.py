@@ -52,11 +52,11 @@ SOURCE = """
         with open("junit.xml", "w") as file:
             file.write(f'<testsuite><testcase name="t"><failure message="got {TOKEN}"/></testcase></testsuite>')
 
-    def greet(name):
+    def greet(name, words):
         pass
 
     greet.__doc__ = f"Greets people with {TOKEN}, as long as that is needed."  # quickie cuts it in the secret
-    greet = task(args=[Arg("--name", default=TOKEN)])(greet)
+    greet = task(args=[Arg("--name", default=TOKEN), Arg("words", nargs="*")])(greet)
 """
 
 
@@ -146,6 +146,22 @@ def test_listings_are_redacted_even_where_a_text_is_cut(client: Client) -> None:
     assert task["help"] == "Greets people with [SHOP_TOKEN], as long as that is needed."
     assert task["args_schema"][0]["default"] == "[SHOP_TOKEN]"
     assert SECRET[:8] not in json.dumps(task)
+
+
+def test_the_record_has_no_secret_arguments(client: Client, home: Path) -> None:
+    client.run("greet", f"--name={SECRET}", "again", SECRET)
+    [record] = home.rglob("runs.jsonl")
+    last = json.loads(record.read_text().splitlines()[-1])
+    assert last["args"] == ["--name=[SHOP_TOKEN]", "again", "[SHOP_TOKEN]"]
+    assert SECRET not in record.read_text()
+
+
+def test_the_record_has_no_arguments_if_the_project_says_so(home: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path, home / "project", "log_args = false", f'env.STRIPE_ID = "{OTHER}"')
+    with serving(tmp_path / "home", None, "--config", str(config), environ=ENVIRON) as client:
+        client.run("greet", "private")
+    [record] = tmp_path.rglob("runs.jsonl")
+    assert "private" not in record.read_text()
 
 
 def test_a_broken_project_is_explained_without_its_secrets(home: Path) -> None:

@@ -7,14 +7,30 @@ in another tree. Anything else that is not served is an error.
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qk_mcp.errors import PathNotServed, QkMcpError, WorktreeMissing
-from qk_mcp.projects.project import TASKS, Project, fit_alias, held_tasks, locate
+from qk_mcp.projects.project import TASKS, Location, Project, fit_alias, held_tasks, locate
 from qk_mcp.projects.worktrees import Checkout, checkout_at, enclosing_checkouts, linked_worktrees
 
-__all__ = ["project_at", "project_in_worktree", "root_of", "tasks_above"]
+__all__ = ["project_at", "project_in_worktree", "tasks_above"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Located:
+    """A project and where its tasks are now; its path stands for what does not exist."""
+
+    project: Project
+    location: Location | None
+    tasks: Path
+    """The tasks module."""
+    root: Path
+    """The root without links."""
+
+    def holds(self, real: Path) -> bool:
+        """Return whether a path without links is in the root."""
+        return real.is_relative_to(self.root)
 
 
 def project_at(projects: Sequence[Project], path: Path) -> Project | None:
@@ -28,17 +44,20 @@ def project_at(projects: Sequence[Project], path: Path) -> Project | None:
             if path.is_relative_to(project.path) and not os.path.lexists(project.path):
                 return project  # `locate` reports that it is gone
         raise PathNotServed(str(path), "It does not exist.", [project.alias for project in projects])
-    for project in projects:
-        if path.is_relative_to(_tasks_of(project)):
-            return project  # even if the tasks module is a link to another place
+    served = [_located(project) for project in projects]
+    for each in served:
+        if path.is_relative_to(each.tasks):
+            return each.project  # even if the tasks module is a link to another place
     real = Path(os.path.realpath(path))
-    holder, boundary = _holder(projects, real), _boundary(real)
-    if holder is not None and (boundary is None or not _is_below(boundary.top, _real_root(holder))):
-        return _unless_nested(projects, holder, real, path)
+    holders = [each for each in served if each.holds(real)]
+    holder = max(holders, key=lambda each: len(each.root.parts), default=None)
+    boundary = _boundary(real)
+    if holder is not None and (boundary is None or not _is_below(boundary.top, holder.root)):
+        return _unless_nested(served, holder, real, path)
     if boundary is not None and boundary.worktree:
-        return _of_worktree(projects, boundary, real, path)
+        return _of_worktree(served, boundary, real, path)
     if boundary is not None and (holder is not None or _nearest_root(real, boundary.top)):
-        raise _not_served(projects, path, boundary.top)
+        raise _not_served(served, path, boundary.top)
     return None
 
 
@@ -51,14 +70,15 @@ def project_in_worktree(projects: Sequence[Project], name: str) -> Project | Non
         worktree = name.removeprefix(f"{project.alias}@")
         if worktree == name:
             continue
-        own = _boundary(_real_root(project))
+        main = _located(project)
+        own = _boundary(main.root)
         tops = linked_worktrees(own.repository) if own else {}
         checkout = checkout_at(tops[worktree]) if worktree in tops else None
         if own is None or checkout is None or checkout.repository != own.repository:
             existing = [each for each, top in tops.items() if checkout_at(top)]
             why = f"Git knows no worktree {worktree!r} of it." if worktree not in tops else "It was moved or removed."
             raise WorktreeMissing(project.alias, worktree, why, [f"{project.alias}@{each}" for each in existing])
-        return _placed(project, own, checkout)
+        return _moved(main, own, checkout)
     return None
 
 
@@ -76,33 +96,12 @@ def tasks_above(directory: Path) -> Path | None:
     return None
 
 
-def root_of(project: Project) -> Path:
-    """Return the root of a project's tasks, or the project's path if there are none."""
+def _located(project: Project) -> _Located:
     try:
-        return locate(project).root
+        location = locate(project)
     except QkMcpError:
-        return project.path
-
-
-def _real_root(project: Project) -> Path:
-    return Path(os.path.realpath(root_of(project)))
-
-
-def _tasks_of(project: Project) -> Path:
-    try:
-        return locate(project).tasks
-    except QkMcpError:
-        return project.path
-
-
-def _holder(projects: Sequence[Project], real: Path) -> Project | None:
-    """Return the project with the deepest root that contains a path without links."""
-    deepest, depth = None, 0
-    for project in projects:
-        root = _real_root(project)
-        if real.is_relative_to(root) and len(root.parts) > depth:
-            deepest, depth = project, len(root.parts)
-    return deepest
+        return _Located(project, None, project.path, Path(os.path.realpath(project.path)))
+    return _Located(project, location, location.tasks, Path(os.path.realpath(location.root)))
 
 
 def _boundary(real: Path) -> Checkout | None:
@@ -127,62 +126,56 @@ def _is_below(path: Path, other: Path) -> bool:
     return path != other and path.is_relative_to(other)
 
 
-def _unless_nested(projects: Sequence[Project], project: Project, real: Path, path: Path) -> Project:
-    root = _real_root(project)
-    nearest = _nearest_root(real, root)
-    if nearest is not None and _is_below(nearest, root) and not real.is_relative_to(_tasks_of(project)):
-        raise _not_served(projects, path, nearest)
-    return project
+def _unless_nested(served: Sequence[_Located], holder: _Located, real: Path, path: Path) -> Project:
+    """Return the project of `holder`. Raises PathNotServed if `real` belongs to other tasks inside its root."""
+    nearest = _nearest_root(real, holder.root)
+    if nearest is not None and _is_below(nearest, holder.root) and not real.is_relative_to(holder.tasks):
+        raise _not_served(served, path, nearest)
+    return holder.project
 
 
-def _of_worktree(projects: Sequence[Project], checkout: Checkout, real: Path, path: Path) -> Project:
+def _of_worktree(served: Sequence[_Located], checkout: Checkout, real: Path, path: Path) -> Project:
     place = real.relative_to(checkout.top)
-    candidates = list(_sharing(projects, checkout))
-    found = [project for project, root in candidates if place.is_relative_to(root)]
-    depth = {project.alias: len(root.parts) for project, root in candidates}
+    candidates = list(_sharing(served, checkout))
+    roots = {each.project.alias: each.root.relative_to(own.top) for each, own in candidates}
+    found = [(each, own) for each, own in candidates if place.is_relative_to(roots[each.project.alias])]
     if found:
-        project = max(found, key=lambda each: depth[each.alias])
+        main, own = max(found, key=lambda pair: len(roots[pair[0].project.alias].parts))
     elif len(candidates) == 1 and place == Path():
-        project = candidates[0][0]  # the top of a worktree means the repository's only project
+        main, own = candidates[0]  # the top of a worktree means the repository's only project
     elif candidates:
-        names = [f"{project.alias}@{checkout.worktree}" for project, _ in candidates]
+        names = [f"{each.project.alias}@{checkout.worktree}" for each, _ in candidates]
         raise PathNotServed(str(path), "It is in a worktree, but in none of the projects there.", names)
     else:
-        raise _not_served(projects, path, checkout.top)
-    own = _boundary(_real_root(project))
-    assert own is not None  # `_sharing` found one
-    return _unless_nested(projects, _placed(project, own, checkout), real, path)
+        raise _not_served(served, path, checkout.top)
+    return _unless_nested(served, _located(_moved(main, own, checkout)), real, path)
 
 
-def _sharing(projects: Sequence[Project], checkout: Checkout) -> Iterator[tuple[Project, Path]]:
-    """Yield the projects in checkouts of the same repository, each with its root relative to the checkout's top."""
-    for project in projects:
-        root = _real_root(project)
-        own = _boundary(root)
+def _sharing(served: Sequence[_Located], checkout: Checkout) -> Iterator[tuple[_Located, Checkout]]:
+    """Yield the projects in checkouts of the same repository, each with its own checkout."""
+    for each in served:
+        own = _boundary(each.root)
         if own is not None and own.repository == checkout.repository:
-            yield project, root.relative_to(own.top)
+            yield each, own
 
 
-def _placed(project: Project, own: Checkout, checkout: Checkout) -> Project:
-    """Return `project` in the worktree `checkout` of its repository. Raises WorktreeMissing."""
+def _moved(main: _Located, own: Checkout, checkout: Checkout) -> Project:
+    """Return a project of the checkout `own` in the worktree `checkout`. Raises WorktreeMissing."""
+    project, location = main.project, main.location
     alias = f"{project.alias}@{checkout.worktree}"
-    try:
-        location = locate(project)
-        tasks = Path(os.path.realpath(location.root)) / location.tasks.name
-        main_root: Path | None = location.root
-    except QkMcpError:
-        tasks, main_root = Path(os.path.realpath(project.path)), None
+    tasks = main.root / location.tasks.name if location else main.root
     path = checkout.top / tasks.relative_to(own.top)
     if tasks.name in (TASKS, f"{TASKS}.py"):
         path = held_tasks(path.parent) or path  # a branch may have the other form
     if not os.path.lexists(path):
         why = f"There is nothing at {path}: the branch checked out there has no tasks."
         raise WorktreeMissing(project.alias, checkout.worktree, why, [])
+    main_root = location.root if location else None
     return replace(project, alias=alias, path=path, main_root=main_root, origin=f"a worktree of {project.alias!r}")
 
 
-def _not_served(projects: Sequence[Project], path: Path, top: Path) -> PathNotServed:
-    known = [project.alias for project in projects]
+def _not_served(served: Sequence[_Located], path: Path, top: Path) -> PathNotServed:
+    known = [each.project.alias for each in served]
     directory = _nearest_root(Path(os.path.realpath(path)), top)
     if directory is None:
         return PathNotServed(

@@ -18,6 +18,7 @@ app = App(
     name="qk-mcp",
     help="Let AI agents discover and run the tasks of your projects, over the Model Context Protocol.",
     version=f"qk-mcp {__version__}",
+    version_flags=("--version", "-V"),
     suppress_keyboard_interrupt=False,
     help_format="plaintext",
     help_formatter=HelpFormatter(),
@@ -73,9 +74,9 @@ def run_app(argv: list[str]) -> int:
     as_json = False
     try:
         _fill_standard_streams()
-        argv = _with_command(argv)
+        typed, argv = argv, _with_command(argv)
         as_json = "--json" in argv[: argv.index("--") if "--" in argv else None]
-        code = _dispatch(argv)
+        code = _dispatch(argv, implied=argv[:1] != typed[:1])
         sys.stdout.flush()
     except BrokenPipeError:  # the reader needs no more
         code = 0
@@ -94,7 +95,8 @@ def run_app(argv: list[str]) -> int:
     return code
 
 
-def _dispatch(argv: list[str]) -> int:
+def _dispatch(argv: list[str], *, implied: bool) -> int:
+    """Run a command; `implied` means that the person did not type its name."""
     if argv and argv[0] in app.help_flags:
         app.resolved_commands()  # the list of commands shows the first line of each help
     if argv[0] not in ("serve", "run") and os.environ.get("COLUMNS", "").strip() == "0":
@@ -111,7 +113,7 @@ def _dispatch(argv: list[str]) -> int:
     except CycloptsError as error:
         from qk_mcp.cli.ui.usage_errors import usage_error
 
-        raise usage_error(error, app) from None
+        raise usage_error(error, app, implied=implied) from None
     return result if isinstance(result, int) else 0
 
 

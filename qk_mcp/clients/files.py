@@ -3,9 +3,8 @@
 JSON and TOML are edited in place, YAML is only read.
 """
 
-import glob
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from qk_mcp.clients.entries import command_keys, make_entry, snippet
 from qk_mcp.clients.goose import read_goose_servers
 from qk_mcp.clients.known import Client
-from qk_mcp.editing.files import CannotEdit, edit_locked, read_regular
+from qk_mcp.editing.files import CannotEdit, backups_of, edit_locked, read_regular
 from qk_mcp.editing.json import drop_key, read_jsonc, set_key
 from qk_mcp.editing.toml import append_entry, drop_entry
 from qk_mcp.errors import ClientFileKept, ClientFileUnreadable
@@ -81,28 +80,35 @@ def put_server(client: Client, file: Path, name: str, launch: Sequence[str]) -> 
 def remove_server(client: Client, file: Path, name: str) -> Path | None:
     """Remove the server `name`, which must exist, from a client's file; return the backup. Raises ClientFileKept.
 
-    If nothing but the entry was added since a backup, the file gets exactly its old text.
+    If nothing but the entry was added since a backup, the file gets exactly its old text. A file that `put_server`
+    created and that has nothing else is removed, without a backup.
     """
 
-    def change(text: str) -> str:
+    def change(text: str) -> str | None:
         entry = _entries(client, text)[name]
-        originals = (_before(client, backup, name, entry, text) for backup in _backups(file))
-        original = next((original for original in originals if original is not None), None)
-        return _drop(client, text, name) if original is None else original
+        for original in _backup_texts(file):
+            if _with_entry(client, original, name, entry) == text:
+                return original
+        created = _with_entry(client, "", name, entry) == text
+        return None if created else _drop(client, text, name)
 
     return _edit(client, file, change, f"remove {name!r} from its {client.table!r} by hand")
 
 
-def _backups(file: Path) -> list[Path]:
-    return sorted(file.parent.glob(f"{glob.escape(file.name)}{_BACKUP}*"))
+def _backup_texts(file: Path) -> Iterator[str]:
+    for backup in backups_of(file, _BACKUP):
+        try:
+            text = read_regular(backup).decode("utf-8-sig")
+        except (OSError, UnicodeError):
+            continue  # not a backup of ours
+        yield text
 
 
-def _before(client: Client, backup: Path, name: str, entry: Any, text: str) -> str | None:
-    """Return the text of a backup if adding `entry` to it gives exactly `text`: then nothing else has changed."""
-    with suppress(OSError, ValueError, RecursionError, CannotEdit):  # not a backup of this edit
-        original = read_regular(backup).decode("utf-8-sig")
-        if isinstance(entry, dict) and _put(client, original, name, entry) == text:
-            return original
+def _with_entry(client: Client, text: str, name: str, entry: Any) -> str | None:
+    """Return the text with a new entry, or None if it cannot be added."""
+    with suppress(ValueError, RecursionError, CannotEdit):
+        if isinstance(entry, dict):
+            return _put(client, text, name, entry)
     return None
 
 
@@ -123,7 +129,7 @@ def _drop(client: Client, text: str, name: str) -> str:
     return rest.removesuffix(newline) if was_last else rest  # the empty line that `append_entry` wrote
 
 
-def _edit(client: Client, path: Path, change: Callable[[str], str], by_hand: str) -> Path | None:
+def _edit(client: Client, path: Path, change: Callable[[str], str | None], by_hand: str) -> Path | None:
     if not is_editable(client):
         raise ClientFileKept(client.title, path, "qk-mcp does not edit YAML", by_hand)
     try:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -9,21 +10,24 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-__all__ = ["CannotEdit", "edit_locked", "locked", "read_regular", "replace_file"]
+__all__ = ["CannotEdit", "backups_of", "edit_locked", "locked", "read_regular", "replace_file"]
 
 _BOM = "\ufeff"
+_BACKUPS = 5
+"""Backups of a file that are kept, newest first."""
 
 
 class CannotEdit(Exception):
     """Only a person should make this edit; the message, if any, says why."""
 
 
-def edit_locked(path: Path, change: Callable[[str], str], *, backup: str = "") -> Path | None:
+def edit_locked(path: Path, change: Callable[[str], str | None], *, backup: str = "") -> Path | None:
     """Replace the text of `path` by `change(text)` while no other edit runs; a missing file has the text "".
 
     A byte order mark and a link stay; missing directories are made. Nothing is written if the text does not
-    change. With `backup`, a suffix, the old content is kept beside `path`, and its path is returned.
-    Raises OSError, UnicodeError, and what `change` raises; the file is then as it was.
+    change. If `change` returns None, the file is removed. With `backup`, a suffix, the content that is replaced is
+    kept beside `path`, where the newest five backups stay, and its path is returned. Raises OSError, UnicodeError,
+    and what `change` raises; the file is then as it was.
     """
     file = Path(os.path.realpath(path))
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -32,7 +36,11 @@ def edit_locked(path: Path, change: Callable[[str], str], *, backup: str = "") -
         old = read_regular(file) if exists else b""
         text = old.decode()
         mark, body = _BOM * text.startswith(_BOM), text.removeprefix(_BOM)
-        new = (mark + change(body)).encode()
+        changed = change(body)
+        if changed is None:
+            file.unlink()
+            return None
+        new = (mark + changed).encode()
         if new == old:
             return None
         if exists and not os.access(file, os.W_OK):
@@ -180,13 +188,23 @@ def _sync_directory(path: Path) -> None:
             os.close(directory)
 
 
-def _keep(path: Path, data: bytes, suffix: str) -> Path:
-    """Write `data` to a file beside `path` and return where; another content is never overwritten."""
-    for number in count(1):
-        backup = path.with_name(f"{path.name}{suffix}{f'-{number}' if number > 1 else ''}")
-        if not os.path.lexists(backup):
-            replace_file(backup, data)
-            break
-        if backup.is_file() and backup.read_bytes() == data:
-            break
+def backups_of(path: Path, suffix: str) -> list[Path]:
+    """Return the backups that `edit_locked` keeps of a file, the oldest first."""
+    file = Path(os.path.realpath(path))
+    name = re.compile(re.escape(file.name + suffix) + r"(-\d+)?")
+    found = [entry for entry in file.parent.iterdir() if name.fullmatch(entry.name) and entry.is_file()]
+    return sorted(found, key=lambda entry: entry.stat().st_mtime_ns)
+
+
+def _keep(file: Path, data: bytes, suffix: str) -> Path:
+    """Write `data` to a backup of `file` and return where; remove the oldest backups if there are too many."""
+    kept = backups_of(file, suffix)
+    if same := next((each for each in kept if each.read_bytes() == data), None):
+        os.utime(same)  # it is the newest now
+        return same
+    names = (file.with_name(f"{file.name}{suffix}{f'-{number}' if number > 1 else ''}") for number in count(1))
+    backup = next(name for name in names if not os.path.lexists(name))
+    replace_file(backup, data)
+    for each in kept[: max(0, len(kept) + 1 - _BACKUPS)]:
+        each.unlink()
     return backup

@@ -127,10 +127,14 @@ def _right_form(value: Any) -> str:
     """Return how to write `value` as a list of words: `pass ["--n", "3"]`."""
     words = ["--count", "3", "name"]
     if isinstance(value, dict) and value:
-        words = [word for key, item in value.items() for word in (f"--{key}".replace("_", "-"), _as_word(item))]
+        words = [word for key, item in value.items() for word in (_as_flag(key), _as_word(item))]
     elif value is not None:
         words = [_as_word(value)]
     return f"pass a list with one string per command-line word, such as {shorten(json.dumps(words), 200)}"
+
+
+def _as_flag(key: str) -> str:
+    return key if key.startswith("-") else f"--{key}".replace("_", "-")
 
 
 def _as_word(value: Any) -> str:

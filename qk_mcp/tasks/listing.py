@@ -52,10 +52,11 @@ def make_entries(
     matched = not pattern or any(matches(task, pattern) for _, each in projects for task in _tasks(each))
 
     def entries_with(form: _Form, form_note: str = "") -> list[dict[str, Any]]:
-        return [
+        entries = [
             _entry(listed, pattern, form, form_note, note if position == 0 else "", matched=matched)
             for position, listed in enumerate(projects)
         ]
+        return _bound_texts(entries, limit // 2)
 
     if detail == "full":
         limit = max(limit, FULL_LIMIT)
@@ -149,8 +150,14 @@ def _root(project: Project) -> str | None:
 
 
 def _no_match(pattern: str, catalog: Catalog) -> str:
-    count = len(catalog.tasks)
-    note = f"none of its {count} tasks has a name that matches {shorten(pattern, 100)!r}"
+    match len(catalog.tasks):
+        case 0:
+            return "it has no tasks"
+        case 1:
+            subject = "its only task has no name"
+        case count:
+            subject = f"none of its {count} tasks has a name"
+    note = f"{subject} that matches {shorten(pattern, 100)!r}"
     names = (name for task in catalog.tasks for name in (task.name, *task.aliases))
     near = nearest(shorten(pattern, 100), islice(names, _COMPARED), _NEAREST)
     return f"{note}; the nearest names are {', '.join(map(repr, near))}" if near else note
@@ -182,6 +189,20 @@ def _argument_entry(argument: Argument) -> dict[str, Any]:
         "help": argument.help,
         "nargs": argument.nargs,
     }
+
+
+def _bound_texts(entries: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """Return the entries, whose errors and notes are cut if all of them together have more than `limit` bytes."""
+    texts = [(entry, key) for entry in entries for key in ("error", "note") if key in entry]
+    sizes = [len(_json(entry[key]).encode()) for entry, key in texts]
+    if sum(sizes) <= limit:
+        return entries
+    left = limit
+    for position, (size, (entry, key)) in enumerate(sorted(zip(sizes, texts, strict=True), key=lambda each: each[0])):
+        share = left // (len(texts) - position)  # what a short text does not need, the longer ones get
+        entry[key] = shorten(entry[key], len(entry[key]) * share // max(share, size))
+        left -= len(_json(entry[key]).encode())
+    return entries
 
 
 def _cut(entries: Sequence[dict[str, Any]], limit: int) -> list[dict[str, Any]]:

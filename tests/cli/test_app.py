@@ -35,7 +35,8 @@ WRONG = {
     "ls": ("qk-mcp has no command 'ls'", f"Commands: {COMMANDS}.", "did you mean qk-mcp projects list?"),
     "add": ("qk-mcp has no command 'add'", f"Commands: {COMMANDS}.", "did you mean qk-mcp projects add?"),
     "rm app": ("qk-mcp has no command 'rm'", f"Commands: {COMMANDS}.", "did you mean qk-mcp projects remove?"),
-    "--verison": ("qk-mcp serve has no option --verison", "did you mean --version?"),
+    "--verison": ("qk-mcp has no option --verison", "did you mean --version?"),
+    "serve --verison": ("qk-mcp serve has no option --verison", "did you mean --verbose?"),
     "projects add --froce x": ("qk-mcp projects add has no option --froce", "did you mean --force?"),
     "projects add": (
         "qk-mcp projects add: NAME:PATH is missing",
@@ -54,8 +55,8 @@ WRONG = {
         'qk-mcp projects list: invalid value for --json: unable to convert "maybe" into bool',
         "qk-mcp projects list --help shows what it takes",
     ),
-    "--projet a:/x": ("qk-mcp serve has no option --projet", "did you mean --project?"),
-    "-v projects list": ("qk-mcp serve does not take 'projects'", "a command comes first: qk-mcp projects"),
+    "--projet a:/x": ("qk-mcp has no option --projet", "did you mean --project?"),
+    "-v projects list": ("qk-mcp does not take 'projects'", "a command comes first: qk-mcp projects"),
 }
 
 
@@ -87,7 +88,8 @@ def test_without_a_command_it_serves(qk_mcp: CommandLine, line: str) -> None:
 
 
 def test_help_and_version_belong_to_the_app(qk_mcp: CommandLine) -> None:
-    assert qk_mcp("--version") == Outcome(0, f"qk-mcp {__version__}\n", "")
+    for option in ("--version", "-V"):
+        assert qk_mcp(option) == Outcome(0, f"qk-mcp {__version__}\n", "")
     for option in ("--help", "-h"):
         outcome = qk_mcp(option)
         assert (outcome.code, outcome.stderr) == (0, "")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qk_mcp.editing.files import CannotEdit, edit_locked, read_regular, replace_file
+from qk_mcp.editing.files import CannotEdit, backups_of, edit_locked, read_regular, replace_file
 
 _ACL = bytes.fromhex("0200000001000600ffffffff020004003930000004000000ffffffff10000400ffffffff20000000ffffffff")
 """user::rw- user:12345:r-- group::--- mask::r-- other::---"""  # fmt: skip
@@ -103,3 +103,23 @@ def test_an_edit_that_changes_nothing_or_fails_writes_nothing(file: Path) -> Non
         edit_locked(file, refuse, backup=".old")
     assert file.stat() == before
     assert list(file.parent.iterdir()) == [file]
+
+
+def test_the_newest_five_backups_are_kept_and_none_twice(file: Path) -> None:
+    other = file.with_name("file.old-notes")
+    other.write_text("not a backup")
+    for number in range(8):
+        edit_locked(file, lambda _, number=number: f"{number}", backup=".old")  # type: ignore[misc]
+    kept = backups_of(file, ".old")
+    assert [backup.read_text() for backup in kept] == ["2", "3", "4", "5", "6"]
+    edit_locked(file, lambda _: "2", backup=".old")
+    assert edit_locked(file, lambda _: "new", backup=".old") == kept[0]
+    assert [backup.read_text() for backup in backups_of(file, ".old")] == ["4", "5", "6", "7", "2"]
+    assert other.exists()
+
+
+def test_an_edit_can_remove_the_file(file: Path) -> None:
+    link = file.with_name("link")
+    link.symlink_to(file)
+    assert edit_locked(link, lambda _: None, backup=".old") is None
+    assert [path.name for path in file.parent.iterdir()] == ["link"]

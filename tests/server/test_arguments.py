@@ -34,6 +34,7 @@ def test_words(value: Any, words: list[str]) -> None:
     ("value", "form"),
     [
         ('{"n": 3}', '["--n", "3"]'),
+        ({"--dry_run": "yes", "-n": 3, "b_c": 1}, '["--dry_run", "yes", "-n", "3", "--b-c", "1"]'),
         ({"dry_run": True}, '["--dry-run", "true"]'),
         ("3", '["3"]'),
         (3, '["3"]'),

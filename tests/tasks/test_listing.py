@@ -81,6 +81,8 @@ def test_the_filter(pattern: str, expected: list[str]) -> None:
 def test_a_filter_without_matches_names_the_nearest_tasks() -> None:
     note = _entry(_catalog("build", "test"), pattern="biuld")["note"]
     assert note == "none of its 2 tasks has a name that matches 'biuld'; the nearest names are 'build'"
+    assert _entry(_catalog("build"), pattern="x")["note"] == "its only task has no name that matches 'x'"
+    assert _entry(_catalog(), pattern="x")["note"] == "it has no tasks"
 
 
 def test_a_filter_that_matches_in_one_project_needs_no_note_in_others() -> None:
@@ -137,6 +139,17 @@ def test_many_projects_share_the_bound() -> None:
     entries = make_entries(projects)
     assert _size(*entries) <= ANSWER_LIMIT
     assert all(entry["tasks"] for entry in entries)
+
+
+@pytest.mark.parametrize("sign", ["x", "é", "\n"])
+def test_many_long_errors_share_the_bound(sign: str) -> None:
+    short, long = QkMcpError("it is broken"), QkMcpError(sign * 20_000)
+    projects = [(Project(alias=f"app{number}", path=Path("/project")), long) for number in range(20)]
+    entries = make_entries([*projects, (_APP, short), (_APP, _many(100))])
+    assert _size(*entries) <= ANSWER_LIMIT
+    assert entries[20]["error"] == "it is broken"
+    assert all(len(entry["error"]) > 300 for entry in entries[:20])
+    assert len(entries[21]["tasks"]) == 100
 
 
 def test_the_text_has_a_line_per_task() -> None:

@@ -77,7 +77,13 @@ def install(
         _show(to, file, name, launch)
 
 
-def uninstall(client: ClientName = None, /, *, name: ServerName = "qk-mcp") -> None:
+def uninstall(
+    client: ClientName = None,
+    /,
+    *,
+    name: ServerName = "qk-mcp",
+    write: Annotated[bool, Parameter(negative="", show=False)] = False,  # noqa: ARG001 -- always; as for install
+) -> None:
     """Remove this server from an MCP client.
 
     Parameters
@@ -99,7 +105,7 @@ def uninstall(client: ClientName = None, /, *, name: ServerName = "qk-mcp") -> N
         _run(own, fill_command(to, to.own.remove, name, [""]), f"remove {name!r} from {file} by hand")
     else:
         backup = remove_server(to, file, name)
-        note(f"removed {name} from {file} (backup: {backup})")
+        note(f"removed {name} from {file}" + (f" (backup: {backup})" if backup else ", which had nothing else"))
 
 
 def _launch(declarations: Sequence[str], config: Path | None) -> list[str]:

@@ -65,6 +65,7 @@ def add(
         Replace the path and these settings of a project that has this name already.
     """
     declared, where = _declared(project)
+    shown = where if where.startswith("~") else declared.path
     locate(declared)
     settings = _settings(python, env or [])
     file = _file(config)
@@ -72,11 +73,11 @@ def add(
 
     match add_project(file, declared.alias, where, os.environ, settings=settings, force=force):
         case "added":
-            note(f"added {declared.alias} ({where}) to {file}")
+            note(f"added {declared.alias} ({shown}) to {file}")
         case "changed":
-            note(f"{declared.alias} is now {where} in {file}")
+            note(f"{declared.alias} is now {shown} in {file}")
         case "kept":
-            note(f"{declared.alias} ({where}) is in {file} already")
+            note(f"{declared.alias} ({shown}) is in {file} already")
     try:
         for added in read_config(file, os.environ).projects:
             if added.alias == declared.alias:

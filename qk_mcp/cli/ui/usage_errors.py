@@ -35,10 +35,14 @@ _SYNONYMS = {
 """What people type, because other programs have it, and what it is called here."""
 
 
-def usage_error(error: CycloptsError, app: App) -> UsageError:
-    """Return the failure that says what is wrong with the command line of `app`, and what may have been meant."""
+def usage_error(error: CycloptsError, app: App, *, implied: bool = False) -> UsageError:
+    """Return the failure that says what is wrong with the command line of `app`, and what may have been meant.
+
+    The message does not name a command that was `implied` and not typed.
+    """
     command = " ".join(("qk-mcp", *(error.command_chain or ())))
     help_hint = f"{command} --help shows what it takes"
+    command = "qk-mcp" if implied else command
     match error:
         case UnknownCommandError(unused_tokens=[word, *_], app=App() as group):
             known = [name for name in group if not name.startswith("-")]
@@ -47,7 +51,7 @@ def usage_error(error: CycloptsError, app: App) -> UsageError:
         case UnknownOptionError():
             word = error.token.keyword or error.token.value
             known = [name for argument in error.argument_collection for name in argument.names if name[0] == "-"]
-            if command == "qk-mcp serve":  # an option without a command belongs to it
+            if implied:
                 known += app.version_flags
             return UsageError(f"{command} has no option {word}", hint=_near_hint(word, [*known, "--help"]) or help_hint)
         case UnusedCliTokensError(unused_tokens=[word, *_]):

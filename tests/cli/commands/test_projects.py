@@ -67,7 +67,8 @@ def test_a_path_is_kept_in_a_form_that_works_from_everywhere(
 )
 def test_a_dollar_in_a_path_is_literal(qk_mcp: CommandLine, declaration: str) -> None:
     app = make_project(qk_mcp.home / "code" / "cost$HOME", "")
-    assert qk_mcp("projects", "add", declaration.format(app=app), cwd=app).code == 0
+    done = qk_mcp("projects", "add", declaration.format(app=app), cwd=app)
+    assert f"({app}) to " in done.stderr
     [entry] = json.loads(qk_mcp("projects", "list", "--json", cwd=Path("/")).stdout)
     assert (entry["path"], entry["root"]) == (str(app), str(app))
     added = qk_mcp("projects", "add", f"{entry['alias']}:{app}", cwd=app)

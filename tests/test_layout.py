@@ -39,7 +39,7 @@ COVERED_BY = {
     "host/test_warm_pool.py": ("guest.staleness", "guest.warmup", "host.guest", "host.launch"),
     "integration/test_server.py": ("cli.commands.serve", "server"),
     "integration/test_running.py": ("runs.background", "runs.control"),
-    "integration/test_stopping.py": ("host.stop",),
+    "integration/test_stopping.py": ("host.drain", "host.processes", "host.stop"),
     "integration/test_streaming.py": ("runs.progress", "runs.prompts", "runs.streams"),
     "interpreters/test_search.py": ("interpreters",),
     "runs/test_run.py": ("runs.ending",),

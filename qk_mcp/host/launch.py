@@ -14,7 +14,7 @@ from qk_mcp.host.guest import CHILD_VARIABLES, Guest
 from qk_mcp.interpreters.activation import MARK
 from qk_mcp.interpreters.plan import Plan
 
-__all__ = ["kill_starting_guests", "start_guest"]
+__all__ = ["is_guest", "kill_starting_guests", "start_guest"]
 
 _MAIN = Path(__file__).parents[1] / "guest" / "__main__.py"
 
@@ -94,6 +94,11 @@ def kill_starting_guests() -> None:
     """Kill each interpreter that is still starting: it has no supervisor yet that would notice this process's end."""
     for guest in list(_guests):
         guest.end_start()
+
+
+def is_guest(pid: int) -> bool:
+    """Return whether `pid` is that of a guest of this process, which reaps it itself."""
+    return any(guest.process.pid == pid and guest.process.returncode is None for guest in list(_guests))
 
 
 def _close(sockets: list[socket.socket]) -> None:

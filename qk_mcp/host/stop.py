@@ -12,7 +12,6 @@ import asyncio
 import logging
 import os
 import signal
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from qk_mcp.guest.cgroup import kill_cgroup, remove_cgroup
+from qk_mcp.host.processes import kill_process, marked_processes, process_trees, with_descendants
 from qk_mcp.redact import redact_text
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from qk_mcp.host.guest import Guest
 
-__all__ = ["GRACE", "LeftRunning", "drain_pipes", "left_running", "stop_guest"]
+__all__ = ["GRACE", "LeftRunning", "left_running", "stop_guest"]
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ async def stop_guest(guest: "Guest") -> tuple[LeftRunning, ...]:
             await _within(guest.alone, seconds)
     guest.end_tree()
     await _within(guest.alone, _KILL_LIMIT)
-    left = _trees(guest.left) if guest.left else []
+    left = process_trees(guest.left) if guest.left else []
     if not guest.adopting or guest.exit_code is None:  # the supervisor did not know the whole tree, or was killed
         left += await found.kill()
     survivors = _named(guest, left)
@@ -93,7 +93,7 @@ class _Found:
         """Note the descendants, which may lose their parents later."""
         for pid in (self._guest.process.pid, self._guest.leader):
             if pid is not None:
-                self._noted.update(_with_descendants(pid))
+                self._noted.update(with_descendants(pid))
 
     async def kill(self) -> "list[psutil.Process]":
         """Kill all until none is found, for at most `_KILL_LIMIT` seconds. Returns those that live."""
@@ -104,8 +104,8 @@ class _Found:
             if guest.cgroup is not None:
                 kill_cgroup(guest.cgroup)
             _signal_group(guest, signal.SIGKILL)
-            self._noted.update(_marked(guest))
-            alive = [each for each in self._noted if each.pid != guest.process.pid and _kill(each)]
+            self._noted.update(marked_processes(guest.mark, guest.process.pid))
+            alive = [each for each in self._noted if each.pid != guest.process.pid and kill_process(each)]
             if not alive or anyio.current_time() > deadline:
                 break
             await anyio.sleep(_KILL_PAUSE)
@@ -121,11 +121,11 @@ async def left_running(guest: "Guest") -> tuple[tuple[LeftRunning, ...], int]:
     """
     await _within(guest.alone, _EXIT_DELAY)
     if not guest.adopting:
-        return _listed(guest, _marked(guest))
+        return _listed(guest, marked_processes(guest.mark, guest.process.pid))
     with anyio.move_on_after(_LIST_LIMIT):
         while not guest.alone.is_set():
             await guest.list_left()
-            left, others = _listed(guest, _trees(guest.left))
+            left, others = _listed(guest, process_trees(guest.left))
             if left:
                 return left, others
             # What was listed has ended, and what it had started is not in the list yet.
@@ -138,38 +138,6 @@ def _listed(guest: "Guest", processes: "Sequence[psutil.Process]") -> tuple[tupl
 
 def _named(guest: "Guest", processes: "Iterable[psutil.Process]") -> tuple[LeftRunning, ...]:
     return tuple(LeftRunning(each.pid, command) for each in processes if (command := _command(guest, each)) is not None)
-
-
-def drain_pipes(pipes: Sequence[int], *, keep: bool) -> None:
-    """Close the reading ends of pipes to which other processes may still write.
-
-    With `keep`, a detached process for each pipe reads and discards what is written later. Otherwise a child that
-    a task left running would die of SIGPIPE, now or after this process has ended.
-    """
-    try:
-        for pipe in pipes if keep else ():
-            _drain(pipe)
-    finally:
-        for pipe in pipes:
-            os.close(pipe)
-
-
-def _drain(pipe: int) -> None:
-    os.set_blocking(pipe, True)
-    subprocess.run(
-        [
-            "/bin/sh",
-            "-c",
-            "exec 3<&0; cat <&3 >/dev/null &",
-        ],  # the shell would give a background command another stdin
-        stdin=pipe,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={"PATH": os.defpath},
-        cwd="/",
-        start_new_session=True,
-        check=False,
-    )
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:
@@ -185,66 +153,6 @@ def _signal_group(guest: "Guest", number: signal.Signals) -> None:
         os.killpg(guest.leader, signal.SIGCONT)  # a stopped process handles no other signal
     except (ProcessLookupError, PermissionError):
         return  # no process is left in it (EPERM on macOS)
-
-
-def _with_descendants(pid: int) -> "list[psutil.Process]":
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    except psutil.Error:
-        return []
-
-
-def _trees(roots: Iterable[int]) -> "list[psutil.Process]":
-    """Return the processes `roots` and their descendants, in one scan of all processes."""
-    import psutil
-
-    known: dict[int, psutil.Process] = {}
-    children: dict[int, list[int]] = {}
-    for process in psutil.process_iter():
-        try:
-            children.setdefault(process.ppid(), []).append(process.pid)
-        except psutil.Error:
-            continue  # it has ended
-        known[process.pid] = process
-    found: dict[int, psutil.Process] = {}
-    waiting = list(roots)
-    while waiting:
-        pid = waiting.pop(0)
-        if pid in known and pid not in found:
-            found[pid] = known[pid]
-            waiting += children.get(pid, ())
-    return list(found.values())
-
-
-def _marked(guest: "Guest") -> "list[psutil.Process]":
-    import psutil
-
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.pid != guest.process.pid and guest.mark in process.environ():
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue  # it has ended or belongs to another user
-    return found
-
-
-def _kill(process: "psutil.Process") -> bool:
-    """Kill a process. Returns whether it still runs."""
-    import psutil
-
-    try:
-        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
-            return False
-        process.kill()
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.Error:
-        return True  # another user's
-    return True
 
 
 def _command(guest: "Guest", process: "psutil.Process") -> str | None:

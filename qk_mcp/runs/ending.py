@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from qk_mcp.host.drain import drain_pipes
 from qk_mcp.host.guest import Guest
-from qk_mcp.host.stop import LeftRunning, drain_pipes, left_running, stop_guest
+from qk_mcp.host.stop import LeftRunning, left_running, stop_guest
 from qk_mcp.runs.streams import StdinFeeder, StreamReader
 
 __all__ = ["Ending", "attempt", "end_run"]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 from qk_mcp import __version__
 from qk_mcp.guest.cgroup import remove_empty_cgroups
 from qk_mcp.host.launch import kill_starting_guests
+from qk_mcp.host.reaper import reap_orphans
 from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import HERE, Registry
 from qk_mcp.tasks.prefetch import Prefetch
@@ -109,6 +110,7 @@ def run_server(
 
     async def run() -> None:
         _handle_signals(server)
+        reap_orphans()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.prepare, _prefetched(registry))
             for clean_up in (remove_stale_reports, remove_empty_cgroups):

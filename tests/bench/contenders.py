@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.bench.answers import check
@@ -60,6 +60,10 @@ class Contender:
     def serve(self) -> Server:
         """Start it as a server."""
         return Server(self.command, environ=self._environ(), cwd=self.home, errors=self.home / "stderr")
+
+    def with_environ(self, variables: Mapping[str, str]) -> "Contender":
+        """Return the same command with more variables in its environment."""
+        return replace(self, settings={**self.settings, **variables})
 
     def run(self, *args: str) -> tuple[str, float]:
         """Run it to its end; return what it printed and the seconds of the whole process."""

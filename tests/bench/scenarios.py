@@ -25,6 +25,7 @@ USUAL: dict[str, Scenario] = {
     "run-300": running.run_large,
     "run-slow": running.run_slow,
     "lines": printing.lines,
+    "redaction": printing.redacted_lines,
     "bytes": answering.sizes,
     "failed": answering.failed_run,
     "command.list": commanding.projects_list,

@@ -35,6 +35,7 @@ __all__ = [
     "NoHome",
     "NoInterpreter",
     "NoSuchTask",
+    "OutOfProcesses",
     "PathMissing",
     "ProjectBroken",
     "ProjectNeeded",
@@ -210,6 +211,17 @@ class GuestFailed(QkMcpError):
             f"project {alias!r}: cannot start its interpreter {python}",
             f"{type(error).__name__}: {error}",
             "run that interpreter by hand to see why; `qk-mcp inspect` shows how it was chosen",
+        )
+
+
+class OutOfProcesses(QkMcpError):
+    """The system starts no more processes or threads for this user."""
+
+    def __init__(self, why: str, subject: str = "") -> None:
+        super().__init__(
+            f"{_of(subject)}no process can be started",
+            f"{why}: the limit of this user or this machine is reached.",
+            "end processes that are not needed, or raise the limit (ulimit -u), then try again",
         )
 
 

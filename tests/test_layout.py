@@ -33,6 +33,7 @@ COVERED_BY = {
     "cli/commands/test_inspect.py": ("cli.inspect",),
     "cli/commands/test_projects.py": ("errors",),
     "cli/commands/test_runs.py": ("cli.runs",),
+    "cli/commands/test_run.py": ("cli.ui.writer",),
     "cli/completion/test_completion.py": ("cli.completion", "cli.commands.install_completion"),
     "guest/test_describe.py": ("guest.json_values",),
     "guest/test_equality.py": ("guest",),

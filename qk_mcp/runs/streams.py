@@ -16,8 +16,9 @@ __all__ = ["Observer", "Sink", "StdinFeeder", "Stream", "StreamReader"]
 type Stream = Literal["stdout", "stderr"]
 type Observer = Callable[[Stream, str, str], None]
 """Receives a stream's name, the text of the lines that are now complete, and the unfinished line after them."""
-type Sink = Callable[[Stream, bytes], None]
-"""Receives the bytes of a stream as they come. With a sink, nothing is captured."""
+type Sink = Callable[[Stream, bytes], asyncio.Future[None] | None]
+"""Receives the bytes of a stream as they come. With a sink, nothing is captured. Nothing is read before the future that
+it may return is done, so that the task has to wait."""
 
 _CHUNK = 1 << 16
 
@@ -45,6 +46,7 @@ class StreamReader:
         self._sink = sink
         self._loop = asyncio.get_running_loop()
         self._ended = False
+        self._stopped = False
         self._loop.add_reader(descriptor, self._read, _CHUNK)
 
     def stop(self) -> int | None:
@@ -52,6 +54,7 @@ class StreamReader:
 
         Otherwise the descriptor is closed.
         """
+        self._stopped = True
         waiting = 0 if self._ended else _bytes_waiting(self._descriptor)
         while waiting > 0 and not self._ended:
             waiting -= self._read(min(waiting, _CHUNK))
@@ -81,10 +84,17 @@ class StreamReader:
             os.close(self._descriptor)
             self._ended = True
         elif self._sink is not None:
-            self._sink(self._stream, data)
+            room = self._sink(self._stream, data)
+            if room is not None and not self._stopped:
+                self._loop.remove_reader(self._descriptor)
+                room.add_done_callback(self._resume)
         else:
             self._take(data if self._redactor is None else self._redactor.feed(data))
         return len(data)
+
+    def _resume(self, _: asyncio.Future[None]) -> None:
+        if not self._ended and not self._stopped:
+            self._loop.add_reader(self._descriptor, self._read, _CHUNK)
 
     def _take(self, data: bytes) -> None:
         text = self._capture.feed(data)

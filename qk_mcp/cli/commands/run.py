@@ -2,7 +2,6 @@
 
 import json
 import os
-import select
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +10,12 @@ from cyclopts import App, Parameter
 
 from qk_mcp.cli.options import ConfigOption, ProjectOption, check_seconds, registry_of
 from qk_mcp.cli.project_or_task import project_and_words
-from qk_mcp.cli.ui.messages import note
 from qk_mcp.errors import MisplacedOption, NoSuchTask, QkMcpError, RunTimedOut, TaskNotNamed, UnknownTask, UsageError
-from qk_mcp.text import nearest
+from qk_mcp.text import nearest, printable
 
 if TYPE_CHECKING:
+    import asyncio
+
     from qk_mcp.projects.project import Project
     from qk_mcp.runs.streams import Stream
 
@@ -91,42 +91,39 @@ def shield_task(words: Sequence[str], app: App) -> list[str]:
 async def _run(project: "Project", task: str, args: Sequence[str], limit: float | None, *, as_json: bool) -> int:
     import anyio
 
+    from qk_mcp.cli.ui.writer import PausableWriter
     from qk_mcp.host.launch import start_guest
     from qk_mcp.interpreters.plan import resolve
     from qk_mcp.runs.output_files import outputs_directory
     from qk_mcp.runs.run import Request, run_in_guest
 
     request = Request(task=task, args=args, timeout=limit, outputs=outputs_directory())
-    failure: OSError | None = None
-    guest = start_guest(resolve(project, os.environ), stdin=None if os.isatty(0) else 0).listen()
+    failures: list[OSError] = []
+
+    def give_up(error: OSError) -> None:
+        failures.append(error)
+        scope.cancel()  # nobody reads the rest
+
+    def show(stream: "Stream", data: bytes) -> "asyncio.Future[None] | None":
+        return writer.write(1 if stream == "stdout" else 2, data)
+
     with anyio.CancelScope() as scope:
-
-        def show(stream: "Stream", data: bytes) -> None:
-            nonlocal failure
-            if failure is None:
-                try:
-                    _write(1 if stream == "stdout" else 2, data)
-                except OSError as error:
-                    failure = error
-                    scope.cancel()  # nobody reads the rest
-
-        outcome = await run_in_guest(guest, request, sink=None if as_json else show)
-    if isinstance(failure, BrokenPipeError):
-        return _BROKEN_PIPE
-    if failure is not None:
-        raise failure
-    if as_json:
-        print(json.dumps(outcome.answer(), indent=2))
-    elif outcome.left:
-        note("\n".join(f"left running: {each.pid} {each.command}" for each in outcome.left))
-    return outcome.exit_code if outcome.exit_code >= 0 else 128 - outcome.exit_code
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    """Write all of `data`, even if another process has made the shared descriptor non-blocking."""
-    rest = memoryview(data)
-    while rest:
+        writer = PausableWriter(give_up)
+        guest = start_guest(resolve(project, os.environ), stdin=None if os.isatty(0) else 0).listen()
+        ended = False
         try:
-            rest = rest[os.write(descriptor, rest) :]
-        except BlockingIOError:
-            select.select([], [descriptor], [])
+            outcome = await run_in_guest(guest, request, sink=None if as_json else show)
+            if as_json:
+                writer.write(1, json.dumps(outcome.answer(), indent=2).encode() + b"\n")
+            elif outcome.left:
+                left = "".join(f"left running: {each.pid} {each.command}\n" for each in outcome.left)
+                writer.write(2, printable(left).encode())
+            ended = True
+        finally:
+            with anyio.CancelScope(shield=not ended):
+                await writer.finish(wait=ended)
+    for failure in failures:
+        if isinstance(failure, BrokenPipeError):
+            return _BROKEN_PIPE
+        raise failure
+    return outcome.exit_code if outcome.exit_code >= 0 else 128 - outcome.exit_code

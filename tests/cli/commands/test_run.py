@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -399,3 +400,71 @@ def test_it_does_without_the_servers_libraries(qk_mcp: CommandLine) -> None:
     modules = {line.rpartition("|")[2].strip() for line in imports.splitlines()}
     assert "qk_mcp.runs.run" in modules
     assert not modules & {"fastmcp", "mcp", "pydantic", "httpx"}
+
+
+FLOOD = """
+    import os, sys, time
+    from pathlib import Path
+    from quickie import task
+
+    @task
+    def flood():
+        Path("leader").write_text(f"{os.getpid()}\\n")
+        for number in range(400_000):
+            print(number)
+        Path("all").touch()
+"""
+
+
+def _paused(qk_mcp: CommandLine, *options: str) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a run whose reader has paused, and wait until the task can write no more. Returns it and the task's pid."""
+    process = qk_mcp.start("run", *options, "flood", stderr=subprocess.DEVNULL)
+    return process, read_pid(qk_mcp.home / "leader")
+
+
+@pytest.fixture
+def flood(qk_mcp: CommandLine) -> CommandLine:
+    """The command line of a user in a project with much output."""
+    make_project(qk_mcp.home, FLOOD)
+    return qk_mcp
+
+
+@pytest.mark.parametrize("numbers", [[signal.SIGINT, signal.SIGINT], [signal.SIGTERM]], ids=["Ctrl+C twice", "SIGTERM"])
+def test_a_signal_ends_a_run_whose_reader_has_paused(flood: CommandLine, numbers: list[signal.Signals]) -> None:
+    process, leader = _paused(flood)
+    with process:
+        time.sleep(0.5)  # until all buffers are full
+        for number in numbers:
+            process.send_signal(number)
+            time.sleep(0.1)
+        assert process.wait(30) == 128 + numbers[0]
+        gone(leader)
+    assert not (flood.home / "all").exists(), "the task waits for the reader"
+
+
+def test_a_timeout_ends_a_run_whose_reader_has_paused(flood: CommandLine) -> None:
+    process, leader = _paused(flood, "--timeout", "1.5")
+    with process:
+        assert process.wait(30) == 1
+        gone(leader)
+
+
+def test_a_terminal_that_has_stopped_does_not_hold_up_a_timeout(flood: CommandLine) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        with flood.start("run", "--timeout", "1.5", "flood", stdout=theirs, stderr=subprocess.DEVNULL) as process:
+            assert process.wait(30) == 1
+        gone(read_pid(flood.home / "leader"))
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+
+def test_a_reader_that_pauses_misses_nothing(flood: CommandLine) -> None:
+    process, _ = _paused(flood)
+    with process:
+        time.sleep(0.5)
+        assert not (flood.home / "all").exists()
+        stdout, _ = process.communicate(timeout=120)
+    assert stdout == b"".join(b"%d\n" % number for number in range(400_000))
+    assert process.returncode == 0

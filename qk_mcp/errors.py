@@ -27,6 +27,7 @@ __all__ = [
     "InvalidOption",
     "InvalidVariable",
     "IssuerUnusable",
+    "LockUnusable",
     "LogUnusable",
     "MisplacedOption",
     "NameTaken",
@@ -47,6 +48,7 @@ __all__ = [
     "RunStopped",
     "RunTimedOut",
     "ServerFailed",
+    "TaskBusy",
     "TaskNotNamed",
     "TasksNotFound",
     "TokenUnusable",
@@ -187,6 +189,28 @@ class RunStopped(QkMcpError):
             f"the run of task {task!r} was stopped: {by}",
             f"These of its processes cannot be killed: {survivors}." if survivors else "",
             details=output,
+        )
+
+
+class TaskBusy(QkMcpError):
+    """A task of which only one run may be under way did not begin, because another run, `other`, has not ended."""
+
+    def __init__(self, task: str, timeout: float, other: str) -> None:
+        super().__init__(
+            f"task {task!r} did not start within its timeout of {timeout:g} s: it is running already",
+            f"Only one run of it may be under way (`exclusive`), and this one is: {other}.",
+            "wait for the end of that run, or pass a larger `timeout`",
+        )
+
+
+class LockUnusable(QkMcpError):
+    """The lock file of a task cannot be used."""
+
+    def __init__(self, task: str, file: Path, error: OSError) -> None:
+        super().__init__(
+            f"task {task!r} did not start, because nothing can keep it from running twice at a time (`exclusive`)",
+            f"The lock file {file} cannot be used: {error.strerror or error}.",
+            "make its directory writable, on a file system that has locks",
         )
 
 

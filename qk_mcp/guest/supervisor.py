@@ -9,6 +9,7 @@ It writes one line for each event:
     stop                  a person wants the task to be stopped: the supervisor got SIGUSR2
     alone                 no process of the tree is left; the supervisor exits
 It reads single bytes:
+    h                     hold the descriptor that comes with it: the lock of a task that must run alone
     l                     list again what is left
     k                     kill the whole tree now
     s                     a stop has begun: from now on, treat end of file as `k`
@@ -63,6 +64,10 @@ def supervise(child: int, supervision: int, mark: str) -> NoReturn:
     report(f"child {child} {int(adopting)}")
     tree = _Tree(child, "" if adopting else mark, create_cgroup(mark, child), report)
     report(f"placed {tree.cgroup or ''}".rstrip())
+    # Not `socket`, which takes several times as long, and which a module of the project's might replace.
+    from _socket import CMSG_SPACE, socket
+
+    commands = socket(fileno=supervision)
     stopping = False
     while True:
         if tree.reap():
@@ -73,11 +78,13 @@ def supervise(child: int, supervision: int, mark: str) -> NoReturn:
             os.read(wakeups, 4096)
         if supervision in ready:
             try:
-                command = os.read(supervision, 1)
+                command = commands.recvmsg(1, CMSG_SPACE(4))[0]
             except OSError:
                 command = b""
             if command == b"s":
                 stopping = True
+            elif command == b"h":
+                pass  # the descriptor is open until this process exits
             elif command == b"l":
                 tree.list_left()
             else:

@@ -152,6 +152,11 @@ class Guest:
             with suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
+    def share_lock(self, descriptor: int) -> None:
+        """Give the supervisor a copy of a lock's descriptor, which it holds until it exits."""
+        with suppress(OSError):  # the supervisor was killed; the run is lost
+            socket.send_fds(self._supervision, [b"h"], [descriptor])
+
     def _command(self, command: bytes) -> None:
         try:
             self._supervision.send(command)

@@ -53,7 +53,7 @@ class Captured:
 class Capture:
     """Takes the bytes of one stream as they come. Keeps at most about `limit` characters and one line in memory."""
 
-    def __init__(self, limit: int, directory: Path, name: str) -> None:
+    def __init__(self, limit: int, file: Path) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._held = ""
         self.open_line = ""
@@ -67,7 +67,7 @@ class Capture:
         """Whether a full-screen program shows."""
         self.fed_at = time.monotonic()
         """The monotonic time of the last output, or of the start."""
-        self.file = OutputFile(directory, name)
+        self.file = OutputFile(file)
 
     def feed(self, data: bytes) -> str:
         """Append `data`. Returns the text of the lines that are now complete."""

@@ -1,5 +1,6 @@
 """Keeps the complete output of a stream: small outputs in memory, larger ones in a private file."""
 
+import fcntl
 import os
 import re
 import secrets
@@ -9,17 +10,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["FILES_LIMIT", "FILE_AGE", "FILE_LIMIT", "OutputFile", "output_name", "outputs_directory", "prune_outputs"]
+__all__ = ["FILE_LIMIT", "OutputFile", "output_path", "outputs_directory", "stream_file"]
 
 FILE_LIMIT = 1 << 30
 """Bytes of one stream that are kept in a file."""
-FILES_LIMIT = 4 << 30
-"""Bytes of all kept files. The oldest files are removed first."""
-FILE_AGE = 7 * 24 * 3600
-"""Seconds after which a file is removed."""
-
-_NAME = re.compile(r"\d{8}-\d{6}-[\w.-]{1,40}-[0-9a-f]{8}\.(stdout|stderr)")
-"""The names that `output_name` returns. No other file is ever removed."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _MEMORY = 1 << 16
 """Bytes kept in memory before the file is created, and between writes to it."""
@@ -28,8 +22,8 @@ _MEMORY = 1 << 16
 class OutputFile:
     """The complete output of one stream. `size` counts its bytes, `newlines` its line ends."""
 
-    def __init__(self, directory: Path, name: str) -> None:
-        self.path = directory / name
+    def __init__(self, path: Path) -> None:
+        self.path = path
         """Where the file is, once it exists."""
         self._memory = bytearray()
         self._exists = False
@@ -54,7 +48,6 @@ class OutputFile:
             self.discard()
         self._close()
         kept, self._exists = self._exists, False
-        prune_outputs(self.path.parent, current=self.path)
         return (self.path if kept else None), self._error
 
     def discard(self) -> None:
@@ -84,6 +77,8 @@ class OutputFile:
                 self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 self._exists = True
+                with suppress(OSError):  # some network file systems have no locks
+                    fcntl.flock(self._descriptor, fcntl.LOCK_SH)  # whoever prunes leaves it alone
             while data:
                 count = os.write(self._descriptor, data)
                 self._written += count
@@ -114,29 +109,12 @@ def _temporary() -> Path:
     return Path(tempfile.gettempdir(), f"qk-mcp-{os.getuid()}-{secrets.token_hex(8)}")
 
 
-def output_name(task: str, stream: str) -> str:
-    """Return a unique file name with the time, the task and the stream."""
+def output_path(outputs: Path, task: str, run: str) -> Path:
+    """Return the path of a run's output, without a stream: the time, the task and the run's id."""
     safe = _UNSAFE.sub("-", task)[:40].strip("-.") or "task"
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{safe}-{secrets.token_hex(4)}.{stream}"
+    return outputs / f"{time.strftime('%Y%m%d-%H%M%S')}-{safe}-{run}"
 
 
-def prune_outputs(directory: Path, *, current: Path | None = None) -> None:
-    """Remove outputs older than `FILE_AGE`, then the oldest until `FILES_LIMIT` holds. Never removes `current`."""
-    now = time.time()
-    found = []
-    try:
-        with os.scandir(directory) as entries:
-            for entry in filter(lambda entry: _NAME.fullmatch(entry.name), entries):
-                status = entry.stat(follow_symlinks=False)
-                found.append((status.st_mtime, status.st_size, Path(entry.path)))
-    except OSError:
-        return  # nothing has been kept yet
-    total = sum(size for _, size, _ in found)
-    for modified, size, path in sorted(found):
-        if path == current or (now - modified < FILE_AGE and total <= FILES_LIMIT):
-            continue
-        try:
-            path.unlink()
-        except OSError:
-            continue  # another server has removed it
-        total -= size
+def stream_file(output: Path, stream: str) -> Path:
+    """Return the file of one stream of a run."""
+    return output.with_name(f"{output.name}.{stream}")

@@ -28,6 +28,7 @@ __all__ = [
     "parse_runs",
     "read_runs",
     "record_beside",
+    "record_line",
 ]
 
 log = logging.getLogger(__name__)
@@ -121,7 +122,7 @@ def append_run(file: Path, record: RunRecord) -> None:
 
     The shared lock keeps the file from being replaced between opening and writing.
     """
-    line = _encode(record)
+    line = record_line(record)
     while True:
         descriptor = _open(file)
         try:
@@ -152,7 +153,8 @@ def _is_file(descriptor: int, file: Path) -> bool:
         return False
 
 
-def _encode(record: RunRecord) -> bytes:
+def record_line(record: RunRecord) -> bytes:
+    """Return the line of a run, with long texts and arguments cut."""
     texts = {name: shorten(getattr(record, name), _TEXT_LENGTH) for name in ("project", "task", "client", "error")}
     record = replace(record, **texts)  # type: ignore[arg-type]
     line = _line(record)

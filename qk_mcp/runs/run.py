@@ -20,7 +20,7 @@ from qk_mcp.runs.control import Control
 from qk_mcp.runs.ending import Ending, attempt, end_run
 from qk_mcp.runs.excerpt import MAX_OUTPUT, Excerpt, cut_output, json_size
 from qk_mcp.runs.output import Capture, Captured
-from qk_mcp.runs.output_files import output_name
+from qk_mcp.runs.output_files import stream_file
 from qk_mcp.runs.prompts import missing_terminal
 from qk_mcp.runs.streams import Observer, Sink, StdinFeeder, Stream, StreamReader
 from qk_mcp.tasks.load_errors import explain_death, explain_load_error
@@ -57,8 +57,10 @@ class Request:
     """Seconds of that time for the task's clean-up."""
     max_output: int = MAX_OUTPUT
     """Bytes of JSON of the answer, or of the message of an error."""
-    outputs: Path
-    """The directory for complete outputs."""
+    output: Path
+    """Where the complete streams go, with a suffix for each: see `output_path`."""
+    keeps_output: bool = False
+    """Whether the files stay although the answer is complete."""
 
     @property
     def limit(self) -> float | None:
@@ -128,16 +130,23 @@ async def run_in_guest(
     control = control or Control(request.limit)
     captures = {stream: _capture(request, stream) for stream in ("stdout", "stderr")}
     control.captures = captures
+    keeps_output = request.keeps_output
     try:
         return await _run(guest, request, captures, control, observe, sink)
+    except RunLost as failure:
+        keeps_output = keeps_output and failure.began  # otherwise it may be retried
+        raise
     finally:
         for capture in captures.values():
-            with attempt("remove an output file", []):
-                capture.file.discard()
+            with attempt("close an output file", []):
+                if keeps_output:
+                    capture.file.keep()
+                else:
+                    capture.file.discard()
 
 
 def _capture(request: Request, stream: str) -> Capture:
-    return Capture(request.max_output, request.outputs, output_name(request.task, stream))
+    return Capture(request.max_output, stream_file(request.output, stream))
 
 
 async def _run(

@@ -115,6 +115,7 @@ def run_server(
             tasks.start_soon(server.prepare, _prefetched(registry))
             for clean_up in (remove_stale_reports, remove_empty_cgroups):
                 tasks.start_soon(anyio.to_thread.run_sync, clean_up)
+            tasks.start_soon(server.keep_pruning)
             await converse()
             tasks.cancel_scope.cancel()
 

@@ -21,7 +21,10 @@ from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
 from qk_mcp.redact import redact_json, redact_text
 from qk_mcp.runs.background import ServerRun, ServerRuns
+from qk_mcp.runs.control import Control
+from qk_mcp.runs.output_files import output_path, stream_file
 from qk_mcp.runs.progress import send_live_output
+from qk_mcp.runs.pruning import Pruner
 from qk_mcp.runs.record import Recorder, RunRecord, new_run_id, record_beside
 from qk_mcp.runs.run import Request, Run
 from qk_mcp.runs.streams import Stream
@@ -62,6 +65,7 @@ class RunTools:
         self._recorder = Recorder(record_beside(settings.outputs))
         self._runner = TaskRunner(WarmPool(size=settings.warm_guests), self._recorder)
         self._runs = ServerRuns()
+        self.pruner = Pruner(settings.outputs)
 
     async def run_task(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Answer the tool of that name."""
@@ -83,7 +87,7 @@ class RunTools:
 
         Raises what `TaskRunner.run_task` raises. The run is stopped if the call is cancelled.
         """
-        project = call.project
+        project, run_id = call.project, new_run_id()
         request = Request(
             task=call.task,
             args=call.args,
@@ -91,10 +95,11 @@ class RunTools:
             timeout=call.timeout,
             bounds_call=True,
             max_output=self._settings.max_output - len(json.dumps(note)),
-            outputs=self._settings.outputs,
+            output=output_path(self._settings.outputs, call.task, run_id),
+            keeps_output=True,
             grace=GRACE if project.grace is None else project.grace,
         )
-        run = self._start(project, request)
+        run = self._start(project, run_id, request)
         try:
             async with send_live_output(_Notifier(call.task)) as observe:
                 with run.watched(observe):
@@ -110,16 +115,17 @@ class RunTools:
         """Stop every run, and wait until their processes have ended."""
         await self._runs.stop(_ENDING)
 
-    def _start(self, project: Project, request: Request) -> ServerRun:
+    def _start(self, project: Project, run_id: str, request: Request) -> ServerRun:
         plan = resolve(project, self._settings.environ)
         record = RunRecord(
-            run=new_run_id(),
+            run=run_id,
             time=time.time(),
             project=project.alias,
             root=str(plan.location.root),
             task=redact_text(request.task, plan.secrets),
             args=redact_json([*request.args], plan.secrets) if project.rules.log_args else None,
             client=_client_name(),
+            files={stream: str(stream_file(request.output, stream)) for stream in ("stdout", "stderr")},
             server=self._recorder.server,
         )
 
@@ -132,8 +138,9 @@ class RunTools:
                 end = redact_json(_failing(failure), plan.secrets)
                 raise
             finally:
-                run.record = replace(record, seconds=run.seconds, **end)
+                run.record = replace(record, seconds=run.seconds, **_outputs(run.control), **end)
                 self._recorder.write(run.record)
+                self.pruner.request()
                 _log_end(run.record)
                 self._runner.prepare_next(plan)
             return outcome
@@ -173,12 +180,15 @@ def _answer(run: ServerRun, note: str) -> ToolResult:
 
 def _ending(run: Run) -> dict[str, Any]:
     """Return the fields of a record that the end of a task sets."""
-    streams = {"stdout": run.stdout, "stderr": run.stderr}
+    return {"state": "ended", "exit_code": run.exit_code}
+
+
+def _outputs(control: Control) -> dict[str, Any]:
+    """Return the fields of a record about the output of a run that has ended."""
+    files = {stream: capture.file for stream, capture in control.captures.items()}
     return {
-        "state": "ended",
-        "exit_code": run.exit_code,
-        "bytes": {name: stream.size for name, stream in streams.items()},
-        "files": {name: str(stream.file) for name, stream in streams.items() if stream.file},
+        "bytes": {stream: file.size for stream, file in files.items()},
+        "files": {stream: str(file.path) for stream, file in files.items() if file.path.exists()},
     }
 
 

@@ -102,6 +102,10 @@ class TaskServer:
             if isinstance(outcome, QkMcpError):
                 log.debug("project=%s: %s", project.alias, outcome.what)
 
+    async def keep_pruning(self) -> None:
+        """Remove old outputs and records while the server runs."""
+        await self._run_tools.pruner.keep_pruning()
+
     async def stop(self) -> None:
         """Cancel every call in progress, and wait until its processes have ended."""
         calls = list(self._calls.items())

@@ -1,14 +1,19 @@
 """Each run of a server is recorded, however it ends."""
 
+import fcntl
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from qk_mcp.runs.record import RunRecord, read_runs
+from qk_mcp.runs.pruning import KEPT_AGE
+from qk_mcp.runs.record import RunRecord, append_run, read_runs
 from tests.conftest import Serve
+from tests.runs.test_record import made
 from tests.support.client import Call, Client
+from tests.support.processes import until
 
 SOURCE = """
     import os, sys, time
@@ -140,3 +145,37 @@ def test_a_run_can_be_stopped_as_soon_as_it_is_recorded(serve: Serve, tmp_path: 
     assert record.supervisor is not None
     os.kill(record.supervisor.pid, signal.SIGUSR2)
     assert "a person stopped it" in call.wait().refusal
+
+
+def test_output_of_every_kind_is_kept(serve: Serve, tmp_path: Path) -> None:
+    client = serve(SOURCE)
+    client.run("shout")
+    client.run("slow", timeout=1)
+    shout, slow = recorded(tmp_path)
+    assert {stream: Path(file).read_text() for stream, file in shout.files.items()} == {
+        "stdout": "OUT\n",
+        "stderr": "err\n",
+    }
+    assert slow.files == {}, "it has printed nothing"
+    assert len(list((record_of(tmp_path / "home").parent / "outputs").iterdir())) == 2
+
+
+def test_a_server_prunes_while_it_answers(serve: Serve, tmp_path: Path) -> None:
+    """Pruning waits for whoever appends; meanwhile the server answers."""
+    file = record_of(tmp_path / "home")
+    outputs = file.with_name("outputs")
+    outputs.mkdir(parents=True)
+    long_ago = time.time() - KEPT_AGE - 60
+    old = outputs / "20260101-000000-build-r0123456789.stdout"
+    old.touch()
+    os.utime(old, (long_ago, long_ago))
+    append_run(file, made("r0123456789", time=long_ago, state="ended"))
+    with file.open() as appending:
+        fcntl.flock(appending, fcntl.LOCK_SH)
+        client = serve(SOURCE)
+        client.until(lambda: not old.exists(), what="the removal of an old output")
+        assert client.run("shout").data["exit_code"] == 0
+        assert recorded(tmp_path)[0].run == "r0123456789"
+    until(lambda: recorded(tmp_path)[0].run != "r0123456789", what="the removal of an old record")
+    (record,) = recorded(tmp_path)
+    assert (record.task, record.state) == ("shout", "ended")

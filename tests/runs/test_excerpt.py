@@ -1,6 +1,7 @@
 """`qk_mcp.runs.excerpt`: both streams fit in the bytes of an answer."""
 
 import json
+import uuid
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,12 @@ from hypothesis import strategies as st
 
 from qk_mcp.runs.excerpt import Excerpt, cut_output
 from qk_mcp.runs.output import Capture, Captured
-from qk_mcp.runs.output_files import output_name
 
 LIMIT = 4_000
 
 
 def captured(directory: Path, text: str) -> Captured:
-    capture = Capture(LIMIT, directory, output_name("task", "stdout"))
+    capture = Capture(LIMIT, directory / uuid.uuid4().hex)
     capture.feed(text.encode())
     return capture.finish()[1]
 

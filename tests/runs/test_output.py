@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qk_mcp.runs.output import Capture, Captured
-from qk_mcp.runs.output_files import output_name
 
 
 def capture(chunks: list[bytes], directory: Path, limit: int = 30_000) -> tuple[str, Captured]:
     """Feed chunks. Return the text that was sent live, and the captured stream."""
-    stream = Capture(limit, directory, output_name("task", "stdout"))
+    stream = Capture(limit, directory / "stdout")
     live = "".join(stream.feed(chunk) for chunk in chunks)
     rest, captured = stream.finish()
     captured.file.discard()
@@ -80,7 +79,7 @@ def test_a_long_text_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
 
 
 def test_a_full_screen_program_is_noticed(tmp_path: Path) -> None:
-    stream = Capture(2000, tmp_path, "name")
+    stream = Capture(2000, tmp_path / "name")
     stream.feed(b"\x1b[?10")
     stream.feed(b"49h~\n~\n")
     assert stream.full_screen

@@ -1,18 +1,17 @@
-"""`qk_mcp.runs.output_files`: complete outputs are kept, private, and removed in time."""
+"""`qk_mcp.runs.output_files`: complete outputs are kept and private."""
 
-import os
+import re
 import stat
-import time
 from pathlib import Path
 
 import pytest
 
 from qk_mcp.runs import output_files
-from qk_mcp.runs.output_files import FILE_AGE, OutputFile, output_name, prune_outputs
+from qk_mcp.runs.output_files import OutputFile, output_path, stream_file
 
 
 def filled(directory: Path, *chunks: bytes) -> OutputFile:
-    file = OutputFile(directory, output_name("task", "stdout"))
+    file = OutputFile(directory / "stdout")
     for chunk in chunks:
         file.write(chunk)
     return file
@@ -53,12 +52,8 @@ def test_an_incomplete_file_has_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     assert "100,000 bytes" in error
 
 
-def test_old_outputs_are_removed(tmp_path: Path) -> None:
-    old, new, other = (tmp_path / name for name in (output_name("t", "stdout"), output_name("t", "stderr"), "not-ours"))
-    past = time.time() - FILE_AGE - 60
-    for file in (old, new, other):
-        file.write_text("some")
-        os.utime(file, (past, past))
-    os.utime(new)
-    prune_outputs(tmp_path)
-    assert set(tmp_path.iterdir()) == {new, other}
+def test_the_streams_of_a_run_differ_only_by_a_suffix(tmp_path: Path) -> None:
+    output = output_path(tmp_path, "db: ../migrate all", "r0123456789")
+    assert re.fullmatch(r"\d{8}-\d{6}-db-..-migrate-all-r0123456789", output.name)
+    assert output.parent == tmp_path
+    assert stream_file(output, "stderr").name == f"{output.name}.stderr"

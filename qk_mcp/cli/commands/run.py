@@ -94,10 +94,11 @@ async def _run(project: "Project", task: str, args: Sequence[str], limit: float 
     from qk_mcp.cli.ui.writer import PausableWriter
     from qk_mcp.host.launch import start_guest
     from qk_mcp.interpreters.plan import resolve
-    from qk_mcp.runs.output_files import outputs_directory
+    from qk_mcp.runs.output_files import output_path, outputs_directory
+    from qk_mcp.runs.record import new_run_id
     from qk_mcp.runs.run import Request, run_in_guest
 
-    request = Request(task=task, args=args, timeout=limit, outputs=outputs_directory())
+    request = Request(task=task, args=args, timeout=limit, output=output_path(outputs_directory(), task, new_run_id()))
     failures: list[OSError] = []
 
     def give_up(error: OSError) -> None:

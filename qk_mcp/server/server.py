@@ -20,6 +20,7 @@ from qk_mcp.server.client_log import ClientLog
 from qk_mcp.server.listings import Listings
 from qk_mcp.server.run_tools import RunTools
 from qk_mcp.server.settings import Settings
+from qk_mcp.server.stateless import StatelessFastMCP
 from qk_mcp.tasks.cache import CatalogCache
 from qk_mcp.tasks.prefetch import Prefetch
 
@@ -51,7 +52,7 @@ class TaskServer:
 
     def app(self) -> FastMCP[None]:
         """Build the FastMCP server."""
-        app: FastMCP[None] = FastMCP(
+        app = StatelessFastMCP(
             "qk-mcp", instructions=schemas.instructions(self._registry), version=__version__, tasks=False
         )
         app.add_middleware(ClientLog())

@@ -11,11 +11,13 @@ from .exceptions import explain_exception
 from .file_trace import start_trace
 from .load import fresh_sources, load_tasks
 
-__all__ = ["describe_tasks"]
+__all__ = ["REPORT_FAILED", "describe_tasks"]
 
 _HELP = 50_000
 """Characters of a task's help."""
 _UNWRAPPINGS = 100
+REPORT_FAILED = 74
+"""The exit code (EX_IOERR of sysexits.h) if the report cannot be written."""
 
 
 def describe_tasks(request: "dict[str, Any]") -> None:
@@ -70,13 +72,19 @@ class _Report:
         if os.getpid() != self._process:
             os._exit(0)  # a child that the module forked must not write a second report
         try:
+            self._append(self._dumps(line) + "\n")
+        except OSError:
+            os._exit(REPORT_FAILED)  # the disk is full, or the directory has gone; the server finds out
+
+    def _append(self, text: str) -> None:
+        try:
             file = self._open(self._path, "a", encoding="utf-8")
         except PermissionError:
             if not os.path.samestat(os.fstat(self._first), self._status):
                 raise
             file = self._open(self._first, "a", encoding="utf-8", closefd=False)
         with file:
-            file.write(self._dumps(line) + "\n")
+            file.write(text)
 
 
 def _grouped(by_name: "dict[str, Any]") -> "list[tuple[Any, list[str]]]":

@@ -18,7 +18,7 @@ from qk_mcp.host.launch import start_guest
 from qk_mcp.interpreters.plan import Plan
 from qk_mcp.redact import Redactor, redact_json
 from qk_mcp.tasks.catalog import Catalog, parse_report
-from qk_mcp.tasks.report import create_report, read_report, remove_report
+from qk_mcp.tasks.report import check_writable, create_report, read_report, remove_report
 
 __all__ = ["Description", "StartedDescription", "describe", "discard_description", "finish_description",
            "start_description"]  # fmt: skip
@@ -92,6 +92,8 @@ async def finish_description(started: StartedDescription, seconds: float) -> Des
     guest = started.guest.listen()
     try:
         in_time, output = await _wait(guest, seconds)
+        if in_time and guest.exit_code:
+            _check_directory(guest, started.report)
         ending = describe_exit(guest.exit_code) if in_time else f"took longer than {seconds:g} s"
         report = read_report(started.report, ending)
     finally:
@@ -107,6 +109,17 @@ async def finish_description(started: StartedDescription, seconds: float) -> Des
     if isinstance(report.get("error"), dict):
         return Description(plan, explain_load_error(plan, report["error"], output), trace)
     return Description(plan, parse_report(report, plan.location.root, plan.note), trace)
+
+
+def _check_directory(guest: Guest, report: Path) -> None:
+    """Raise TemporaryDirectoryUnusable if the guest could not write its report, and nobody can."""
+    from qk_mcp.guest.describe import REPORT_FAILED
+
+    if guest.exit_code == REPORT_FAILED:
+        try:
+            check_writable(report)
+        except OSError as error:
+            raise TemporaryDirectoryUnusable(guest.plan.project.alias, error) from None
 
 
 async def discard_description(started: StartedDescription) -> None:

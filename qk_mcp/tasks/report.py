@@ -14,11 +14,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["create_report", "read_report", "remove_all_reports", "remove_report", "remove_stale_reports"]
+__all__ = [
+    "check_writable",
+    "create_report",
+    "read_report",
+    "remove_all_reports",
+    "remove_report",
+    "remove_stale_reports",
+]
 
 _LARGEST = 64 * 1024 * 1024
 """Bytes of a report; a larger one is not read."""
 _PREFIX = "qk-mcp-report-"
+_PROBE = 1 << 16
+"""Bytes that any report may need."""
 _STALE = 3600.0
 """Seconds after which the process that waited for a report must have been killed."""
 
@@ -31,6 +40,13 @@ def create_report() -> Path:
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
     _directories.add(directory)
     return directory / "report.jsonl"
+
+
+def check_writable(file: Path) -> None:
+    """Write to a report that is of no use any more. Raises OSError, for example if the disk is full."""
+    with file.open("ab", buffering=0) as report:
+        report.write(bytes(_PROBE))
+        os.fsync(report)  # some file systems find out late
 
 
 def remove_report(file: Path) -> None:

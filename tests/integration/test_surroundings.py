@@ -15,6 +15,7 @@ from tests.conftest import Serve
 from tests.support.client import Client
 from tests.support.environment import QK_MCP, scrubbed
 from tests.support.environments import make_venv
+from tests.support.namespaces import needs_namespaces
 from tests.support.processes import descriptors, read_pid
 from tests.support.projects import make_project
 from tests.support.serving import serving
@@ -288,6 +289,23 @@ def test_a_missing_temporary_directory_is_named(serve: Serve, tmp_path: Path) ->
     assert "cannot make a file in the temporary directory" in refusal
     assert str(temporary) in refusal
     assert "TMPDIR" in refusal
+
+
+@needs_namespaces
+def test_a_full_temporary_directory_is_not_the_projects_fault(serve: Serve, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    command = ["unshare", "--mount", "/bin/sh", "-c", f'mount -t tmpfs -o size=64k none {small}; exec "$@"', "sh"]
+    client = serve(SOURCE, command=[*command, *QK_MCP, "serve"], environ={"TMPDIR": str(small)})
+    assert works(client)
+    module = tmp_path / "project" / "_qk" / "__init__.py"
+    module.write_text(f"import os; os.system('head -c 1M /dev/zero >{small}/filler')\n{module.read_text()}")
+    refusal = client.call("list_tasks", project="demo").refusal
+    assert "the temporary directory, where its description goes" in refusal
+    assert "No space left" in refusal
+    assert "TMPDIR" in refusal
+    assert "Traceback" not in refusal
+    assert client.run("hello").data["stdout"] == "hello\n"
 
 
 def test_a_server_without_its_own_files_says_so(serve: Serve, tmp_path: Path) -> None:

@@ -564,6 +564,37 @@ class EntryNotOurs(QkMcpError):
         )
 
 
+class NoSharedFile(UsageError):
+    """A client has no file that belongs to a project."""
+
+    def __init__(self, title: str, others: Sequence[str]) -> None:
+        super().__init__(
+            f"{title} has no file for a single project",
+            f"These clients have one: {', '.join(others)}.",
+            "leave --scope out to write the entry into your own file",
+        )
+
+
+class NoProjectHere(QkMcpError):
+    """The current directory belongs to no project with tasks."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(
+            f"there is no project at {directory}",
+            "Neither it nor a directory above it has a _qk.",
+            "run this in the project's root, or name a project below this directory: --project NAME:PATH",
+        )
+
+
+class NotShareable(UsageError):
+    """An entry for everybody would contain a path of one person."""
+
+    def __init__(self, kind: str, path: str, hint: str) -> None:
+        super().__init__(
+            f"{kind} at {path} cannot be in a file that others share", "They may not have it at that place.", hint
+        )
+
+
 class ClientFileUnreadable(QkMcpError):
     """A client's file cannot be read."""
 

@@ -31,6 +31,7 @@ COVERED_BY = {
     "cli/test_app.py": ("__main__", "cli"),
     "cli/commands/test_doctor.py": ("cli.doctor",),
     "cli/commands/test_inspect.py": ("cli.inspect",),
+    "cli/commands/test_shared_entries.py": ("cli.server_options",),
     "cli/commands/test_projects.py": ("errors",),
     "cli/commands/test_runs.py": ("cli.runs",),
     "cli/commands/test_run.py": ("cli.ui.writer",),

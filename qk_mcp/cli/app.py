@@ -58,9 +58,20 @@ app.command(
     help_epilogue=examples("qk-mcp uninstall cursor", "qk-mcp uninstall claude-code --name tasks"),
 )
 app.command(
+    "qk_mcp.cli.commands.agents_md:agents_md",
+    name="agents-md",
+    help_epilogue=examples("qk-mcp agents-md", "qk-mcp agents-md >> AGENTS.md"),
+)
+app.command(
     "qk_mcp.cli.commands.doctor:doctor_command",
     name="doctor",
     help_epilogue=examples("qk-mcp doctor", "qk-mcp doctor --project app:~/code/app"),
+)
+app.command(
+    "qk_mcp.cli.commands.help:help_command",
+    name="help",
+    usage="Usage: qk-mcp help [COMMAND...]",
+    help_epilogue=examples("qk-mcp help", "qk-mcp help projects add"),
 )
 app.command(
     "qk_mcp.cli.commands.install_completion:install_completion",

@@ -6,12 +6,16 @@ arguments) and, in a command, `{json}`, the entry with its name.
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qk_mcp.clients.known import Client
 
-__all__ = ["command_keys", "fill_command", "launch_of", "make_entry", "snippet", "starts_qk_mcp"]
+__all__ = ["command_keys", "fill_command", "fill_link", "launch_of", "make_entry", "snippet", "starts_qk_mcp"]
+
+_PACKAGE = re.compile(r"qk-mcp(\[[\w,-]*\])?([=<>~!@ ].*)?")
+"""The requirement that uvx installs."""
 
 
 def make_entry(client: Client, name: str, launch: Sequence[str]) -> dict[str, Any]:
@@ -26,6 +30,15 @@ def fill_command(client: Client, template: Sequence[str], name: str, launch: Seq
     given["{json}"] = json.dumps({"name": name, **make_entry(client, name, launch)}, ensure_ascii=False)
     filled = [given.get(word, word) for word in template]
     return [word for value in filled for word in ([value] if isinstance(value, str) else value)]
+
+
+def fill_link(client: Client, name: str, launch: Sequence[str]) -> str:
+    """Return the link that asks the client to add the server."""
+    import base64
+    from urllib.parse import quote
+
+    entry = base64.b64encode(json.dumps(make_entry(client, name, launch)).encode()).decode()
+    return client.link.format(name=quote(name), entry=quote(entry, safe=""))
 
 
 def _placeholders(name: str, launch: Sequence[str]) -> dict[str, Any]:
@@ -57,13 +70,14 @@ def launch_of(client: Client, entry: object) -> list[str]:
 def starts_qk_mcp(launch: Sequence[str]) -> bool:
     """Return whether a command has one of the forms in which `install` or the README writes it.
 
-    They are `PYTHON [-E] [-P] -m qk_mcp`, `qk-mcp` and `uvx [--from qk-mcp…] qk-mcp`, each followed by `serve`,
-    options or nothing. A foreign server that has the word among its arguments is none.
+    They are `PYTHON [-E] [-P] -m qk_mcp`, `qk-mcp` and both after `uvx [OPTION VALUE]... --from qk-mcp...`, each
+    followed by `serve`, options or nothing. A foreign server that has the word among its arguments is none.
     """
-    match [os.path.basename(word) for word in launch[:1]] + list(launch[1:]):
-        case ["qk-mcp", *rest] | ["uvx", "qk-mcp", *rest]:
-            pass
-        case ["uvx", "--from", source, "qk-mcp", *rest] if source.startswith("qk-mcp"):
+    words = list(launch)
+    if words and os.path.basename(words[0]) == "uvx":
+        words = _without_uvx(words)
+    match [os.path.basename(word) for word in words[:1]] + words[1:]:
+        case ["qk-mcp", *rest]:
             pass
         case [_, *words] if "-m" in words and set(words[: (split := words.index("-m"))]) <= {"-E", "-P"}:
             module, rest = words[split + 1 : split + 2], words[split + 2 :]
@@ -72,6 +86,19 @@ def starts_qk_mcp(launch: Sequence[str]) -> bool:
         case _:
             return False
     return not rest or rest[0] == "serve" or rest[0].startswith("-")
+
+
+def _without_uvx(words: Sequence[str]) -> list[str]:
+    """Return the command that uvx starts, or an empty one if it does not come from our package."""
+    match words:
+        case [_, "qk-mcp", *_]:
+            return list(words[1:])
+        case [_, "--from", package, *command] if _PACKAGE.fullmatch(package):
+            return list(command)
+        case [uvx, "--python", _, *rest]:
+            return _without_uvx([uvx, *rest])
+        case _:
+            return []
 
 
 def snippet(client: Client, name: str, launch: Sequence[str]) -> str:

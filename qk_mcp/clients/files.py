@@ -53,10 +53,11 @@ def is_editable(client: Client) -> bool:
     return client.format != "yaml"
 
 
-def put_server(client: Client, file: Path, name: str, launch: Sequence[str]) -> Path | None:
+def put_server(client: Client, file: Path, name: str, launch: Sequence[str], *, shared: bool = False) -> Path | None:
     """Write into a client's file that `launch` starts the server `name`; return the backup, if any.
 
-    An existing entry keeps its other settings. A missing file and its directory are created. Raises ClientFileKept.
+    An existing entry keeps its other settings. A missing file and its directory are created. A `shared` file, which
+    belongs to a project, gets no backup and is not private. Raises ClientFileKept.
     """
     entry = make_entry(client, name, launch)
     command = command_keys(client)
@@ -74,10 +75,10 @@ def put_server(client: Client, file: Path, name: str, launch: Sequence[str]) -> 
             text = set_key(text, (client.table, name, key), value)
         return text
 
-    return _edit(client, file, change, f"write this by hand:\n\n{snippet(client, name, launch)}")
+    return _edit(client, file, change, f"write this by hand:\n\n{snippet(client, name, launch)}", shared=shared)
 
 
-def remove_server(client: Client, file: Path, name: str) -> Path | None:
+def remove_server(client: Client, file: Path, name: str, *, shared: bool = False) -> Path | None:
     """Remove the server `name`, which must exist, from a client's file; return the backup. Raises ClientFileKept.
 
     If nothing but the entry was added since a backup, the file gets exactly its old text. A file that `put_server`
@@ -92,7 +93,7 @@ def remove_server(client: Client, file: Path, name: str) -> Path | None:
         created = _with_entry(client, "", name, entry) == text
         return None if created else _drop(client, text, name)
 
-    return _edit(client, file, change, f"remove {name!r} from its {client.table!r} by hand")
+    return _edit(client, file, change, f"remove {name!r} from its {client.table!r} by hand", shared=shared)
 
 
 def _backup_texts(file: Path) -> Iterator[str]:
@@ -129,11 +130,13 @@ def _drop(client: Client, text: str, name: str) -> str:
     return rest.removesuffix(newline) if was_last else rest  # the empty line that `append_entry` wrote
 
 
-def _edit(client: Client, path: Path, change: Callable[[str], str | None], by_hand: str) -> Path | None:
+def _edit(
+    client: Client, path: Path, change: Callable[[str], str | None], by_hand: str, *, shared: bool
+) -> Path | None:
     if not is_editable(client):
         raise ClientFileKept(client.title, path, "qk-mcp does not edit YAML", by_hand)
     try:
-        return edit_locked(path, change, backup=_BACKUP)
+        return edit_locked(path, change, backup="" if shared else _BACKUP, private=not shared)
     except CannotEdit as refusal:
         why = str(refusal) or "it is written in a form that only a person should edit"
     except UnicodeDecodeError:

@@ -9,14 +9,14 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from qk_mcp.errors import NoHome, UnknownClient
+from qk_mcp.errors import NoHome, NoSharedFile, UnknownClient
 from qk_mcp.text import nearest
 
-__all__ = ["CLIENTS", "Client", "OwnCommand", "client_file", "find_client"]
+__all__ = ["CLIENTS", "Client", "OwnCommand", "client_file", "find_client", "shared_client", "shared_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Client:
     Of several, it is the first that exists, or else the first whose directory exists.
     """
     project_file: str = ""
-    """The file of a single project, relative to its root; empty if there is none."""
+    """The file of a single project, relative to its root, which its people may share; empty if there is none."""
     format: Literal["json", "toml", "yaml"] = "json"
     table: str = "mcpServers"
     """The key whose value holds the servers by name."""
@@ -51,6 +51,8 @@ class Client:
     """Where the servers of the user's own file are available."""
     then: str
     """What to do after the server was added."""
+    link: str = ""
+    """A link that asks the client to add the server, with `{name}` and `{entry}` (base64 of JSON)."""
     aliases: tuple[str, ...] = ()
     program: str = ""
     """The client's command, if `own` does not name it: on PATH, it shows that the client is installed."""
@@ -101,6 +103,7 @@ CLIENTS = (
         entry=_PLAIN,
         readers="in every project",
         then="check that the server is switched on in Cursor's settings, under Tools & MCP",
+        link="cursor://anysphere.cursor-deeplink/mcp/install?name={name}&config={entry}",
         program="cursor",
     ),
     Client(
@@ -226,6 +229,21 @@ def client_file(client: Client, environ: Mapping[str, str], platform: str = sys.
     return next(filter(os.path.lexists, found), None) or next(
         (path for path in found if path.parent.is_dir()), found[0]
     )
+
+
+def shared_client(client: Client) -> Client:
+    """Return `client` for the file of a project; its own command and its link would change the user's file."""
+    then = f"commit {client.project_file}, then {client.then}"
+    return replace(
+        client, own=None, link="", project_file="", readers="for everybody who opens this project", then=then
+    )
+
+
+def shared_file(client: Client, root: Path) -> Path:
+    """Return the path of the client's file for the project in `root`. Raises NoSharedFile."""
+    if not client.project_file:
+        raise NoSharedFile(client.title, [each.name for each in CLIENTS if each.project_file])
+    return root / client.project_file
 
 
 def _matches(place: str) -> list[Path]:

@@ -21,16 +21,18 @@ class CannotEdit(Exception):
     """Only a person should make this edit; the message, if any, says why."""
 
 
-def edit_locked(path: Path, change: Callable[[str], str | None], *, backup: str = "") -> Path | None:
+def edit_locked(
+    path: Path, change: Callable[[str], str | None], *, backup: str = "", private: bool = True
+) -> Path | None:
     """Replace the text of `path` by `change(text)` while no other edit runs; a missing file has the text "".
 
-    A byte order mark and a link stay; missing directories are made. Nothing is written if the text does not
-    change. If `change` returns None, the file is removed. With `backup`, a suffix, the content that is replaced is
-    kept beside `path`, where the newest five backups stay, and its path is returned. Raises OSError, UnicodeError,
-    and what `change` raises; the file is then as it was.
+    A byte order mark and a link stay; missing directories are made. What is new is `private`, or has the usual
+    permissions. Nothing is written if the text does not change. If `change` returns None, the file is removed. With
+    `backup`, a suffix, the content that is replaced is kept beside `path`, where the newest five backups stay, and
+    its path is returned. Raises OSError, UnicodeError, and what `change` raises; the file is then as it was.
     """
     file = Path(os.path.realpath(path))
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file.parent.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
     with locked(file):
         exists = file.exists()
         old = read_regular(file) if exists else b""
@@ -46,7 +48,7 @@ def edit_locked(path: Path, change: Callable[[str], str | None], *, backup: str 
         if exists and not os.access(file, os.W_OK):
             raise PermissionError("it may not be written")
         kept = _keep(path, old, backup) if exists and backup else None
-        replace_file(file, new)
+        replace_file(file, new, private=private)
         return kept
 
 
@@ -88,12 +90,12 @@ def locked(file: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def replace_file(file: Path, data: bytes) -> None:
-    """Make `data` the content of `file`, which must not be a link; a new file is private. Raises OSError.
+def replace_file(file: Path, data: bytes, *, private: bool = True) -> None:
+    """Make `data` the content of `file`, which must not be a link. Raises OSError.
 
-    The mode, owner, ACL and extended attributes stay. The replacement is atomic: after a crash, `file` has its old
-    content or the new one. Only a file that a replacement would change (its owner, an attribute, another hard
-    link, a mount point) is written in place.
+    The mode, owner, ACL and extended attributes stay; a new file is `private`, or has the usual permissions. The
+    replacement is atomic: after a crash, `file` has its old content or the new one. Only a file that a replacement
+    would change (its owner, an attribute, another hard link, a mount point) is written in place.
     """
     from tempfile import mkstemp
 
@@ -106,6 +108,8 @@ def replace_file(file: Path, data: bytes) -> None:
         with open(descriptor, "wb") as new:
             new.write(data)
             new.flush()
+            if old is None and not private:
+                os.fchmod(new.fileno(), 0o666 & ~_umask())
             faithful = old is None or (old.st_nlink == 1 and _copy_metadata(file, old, new.fileno()))
             os.fsync(new.fileno())
         try:
@@ -122,6 +126,12 @@ def replace_file(file: Path, data: bytes) -> None:
         Path(name).unlink(missing_ok=True)
         raise
     _sync_directory(file.parent)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)  # there is no way to only read it
+    os.umask(mask)
+    return mask
 
 
 def _copy_metadata(file: Path, status: os.stat_result, new: int) -> bool:

@@ -23,8 +23,8 @@ __all__ = ["CONFIG_VARIABLE", "HERE", "Registry", "build_registry", "config_path
 CONFIG_VARIABLE = "QK_MCP_CONFIG"
 """The variable that names a config to use instead of the user's own; `--config` overrides it."""
 
-_CLIENT_DIRECTORY = "CLAUDE_PROJECT_DIR"
-"""Set by Claude Code to its project, where the current directory of a server may be another one."""
+_CLIENT_DIRECTORIES = ("CLAUDE_PROJECT_DIR", "WORKSPACE_FOLDER_PATHS")
+"""Set by Claude Code and by Cursor to their project, where the current directory of a server may be another one."""
 
 HERE = "the current directory"
 """The origin of a project that was found in the current directory and not declared."""
@@ -104,8 +104,8 @@ def _implicit(environ: Mapping[str, str], cwd: Path | None) -> Registry:
     projects = {project.alias: project for project in own.projects} if own else {}
     warnings = list(own.warnings) if own else []
     here = _here(tuple(projects.values()), cwd) if cwd else None
-    if here is None and (directory := environ.get(_CLIENT_DIRECTORY)):
-        here = _here(tuple(projects.values()), Path(directory))
+    for directory in filter(os.path.isabs, (environ.get(name, "") for name in _CLIENT_DIRECTORIES)):
+        here = here or _here(tuple(projects.values()), Path(directory))
     if here and here not in projects.values():
         if hidden := projects.get(here.alias):
             warnings.append(

@@ -203,6 +203,8 @@ def test_the_clients_project_replaces_the_current_directory(
     serve: Serve, project: Callable[..., Path], tmp_path: Path
 ) -> None:
     root = project(SOURCE)
+    client = serve(None, cwd=tmp_path, environ={"WORKSPACE_FOLDER_PATHS": str(root)})
+    assert client.run("hello").data["exit_code"] == 0
     client = serve(None, cwd=tmp_path, environ={"CLAUDE_PROJECT_DIR": str(root)})
     assert client.run("hello").data["exit_code"] == 0
     here = project(SOURCE.replace("hello", "here"), "here")

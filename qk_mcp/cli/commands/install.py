@@ -9,20 +9,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from qk_mcp.cli.options import ConfigOption, ProjectOption
 from qk_mcp.cli.own_command import own_command
+from qk_mcp.cli.server_options import own_options, root_here, shared_options, warn_of_this_python
 from qk_mcp.cli.ui.messages import note, warn
-from qk_mcp.clients.entries import fill_command, launch_of, make_entry, snippet, starts_qk_mcp
+from qk_mcp.clients.entries import fill_command, fill_link, launch_of, make_entry, snippet, starts_qk_mcp
 from qk_mcp.clients.files import is_editable, put_server, read_servers, remove_server
-from qk_mcp.clients.known import Client, client_file, find_client
+from qk_mcp.clients.known import Client, client_file, find_client, shared_client, shared_file
+from qk_mcp.clients.launchers import Launcher, default_launcher, serve_command
 from qk_mcp.errors import ClientCommandFailed, EntryMissing, EntryNotOurs, EntryTaken, InvalidOption, QkMcpError
-from qk_mcp.projects.config import read_config, user_config_path
-from qk_mcp.projects.project import current_directory, escape_variables, locate, parse_declaration
-from qk_mcp.projects.registry import config_path
 from qk_mcp.text import printable
 
 __all__ = ["install", "uninstall"]
@@ -35,6 +34,8 @@ _PATIENCE = 60.0
 
 ClientName = Annotated[str | None, Parameter(name="CLIENT")]
 ServerName = Annotated[str, Parameter(name="--name", metavar="NAME")]
+Scope = Literal["user", "project"]
+ScopeOption = Annotated[Scope, Parameter(name="--scope")]
 
 
 def install(
@@ -44,6 +45,8 @@ def install(
     project: ProjectOption = None,
     config: ConfigOption = None,
     name: ServerName = "qk-mcp",
+    scope: ScopeOption = "user",
+    launcher: Annotated[Launcher | None, Parameter(name="--launcher")] = None,
     write: Annotated[bool, Parameter(negative="")] = False,
     force: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -60,6 +63,10 @@ def install(
         The client's name.
     name
         The server's name in the client.
+    scope
+        For you, or in a file of this project, to commit.
+    launcher
+        What starts it: this program, uvx, or PATH's python.
     write
         Do it, with the client's own command or in its file.
     force
@@ -68,11 +75,19 @@ def install(
     to = find_client(client or "")
     if not _NAME.fullmatch(name):
         raise InvalidOption("--name", "it must be 1 to 32 letters, digits, - and _")
-    launch = _launch(project or [], config)
-    _warn_of_this_python()
-    file = client_file(to, os.environ)
+    shared = scope == "project"
+    launch = serve_command(launcher or default_launcher(os.environ, shared=shared), shared=shared)
+    if shared:
+        root = root_here()
+        to, file = shared_client(to), shared_file(to, root)
+        launch += shared_options(project or [], config, root)
+    else:
+        file = client_file(to, os.environ)
+        launch += own_options(project or [], config)
+        if launch[0] == sys.executable:
+            warn_of_this_python()
     if write:
-        _write(to, file, name, launch, force=force)
+        _write(to, file, name, launch, force=force, shared=shared)
     else:
         _show(to, file, name, launch)
 
@@ -82,6 +97,7 @@ def uninstall(
     /,
     *,
     name: ServerName = "qk-mcp",
+    scope: ScopeOption = "user",
     write: Annotated[bool, Parameter(negative="", show=False)] = False,  # noqa: ARG001 -- always; as for install
 ) -> None:
     """Remove this server from an MCP client.
@@ -92,68 +108,23 @@ def uninstall(
         The client's name, as for install.
     name
         The server's name in the client.
+    scope
+        Your own file, or the one of this project.
     """
     to = find_client(client or "")
-    file = client_file(to, os.environ)
+    shared = scope == "project"
+    file = shared_file(to, root_here()) if shared else client_file(to, os.environ)
     servers = read_servers(to, file)
     ours = [each for each, entry in servers.items() if starts_qk_mcp(launch_of(to, entry))]
     if name not in servers:
         raise EntryMissing(to.title, name, file, ours)
     if name not in ours:
         raise EntryNotOurs(to.title, name, file, _describe(to, servers[name]))
-    if to.own and to.own.remove and (own := shutil.which(to.own.program)):
+    if not shared and to.own and to.own.remove and (own := shutil.which(to.own.program)):
         _run(own, fill_command(to, to.own.remove, name, [""]), f"remove {name!r} from {file} by hand")
     else:
-        backup = remove_server(to, file, name)
-        note(f"removed {name} from {file}" + (f" (backup: {backup})" if backup else ", which had nothing else"))
-
-
-def _launch(declarations: Sequence[str], config: Path | None) -> list[str]:
-    """Return the command that starts the server from any directory, with any PATH."""
-    # -P: modules in the directory where the client starts it must not replace ours.
-    # -E: PYTHONHOME or PYTHONPATH of an application that starts the client must not break it; tasks still see them.
-    launch = [sys.executable, "-E", "-P", "-m", "qk_mcp", "serve"]
-    cwd = current_directory()
-    projects = [parse_declaration(text, cwd, os.environ, typed=True) for text in declarations]
-    for project in {project.alias: project for project in projects}.values():
-        locate(project)
-        launch += ["--project", f"{project.alias}:{escape_variables(project.path)}"]
-    file = config_path(config, os.environ, cwd)
-    if file is None and not projects and _is_config_moved():
-        file = user_config_path()
-    if file is not None:
-        read_config(file, os.environ)
-        launch += ["--config", escape_variables(file)]
-    elif not projects:
-        _warn_of_no_projects()
-    return launch
-
-
-def _is_config_moved() -> bool:
-    """Return whether XDG_CONFIG_HOME moves the user's config; not every client passes that variable on."""
-    chosen = os.environ.get("XDG_CONFIG_HOME", "")
-    return bool(chosen) and chosen != os.path.expanduser("~/.config") and user_config_path().exists()
-
-
-def _warn_of_no_projects() -> None:
-    file = user_config_path()
-    if not (file.exists() and read_config(file, os.environ).projects):
-        warn(
-            "there are no projects in your config: the server will have only the project of the directory in which "
-            "the client starts it, if any; `qk-mcp projects add NAME:PATH` adds one"
-        )
-
-
-def _warn_of_this_python() -> None:
-    from importlib.metadata import PackageNotFoundError, distribution
-
-    try:
-        distribution("qk-mcp")
-    except PackageNotFoundError:
-        warn(f"qk-mcp is not installed in {sys.executable}: a client will not find it from another directory")
-    prefix = Path(sys.prefix)
-    if any((parent / "CACHEDIR.TAG").exists() or parent.name == ".cache" for parent in prefix.parents):
-        warn(f"this Python is in a cache, {prefix}, which may be deleted: install qk-mcp permanently first")
+        backup = remove_server(to, file, name, shared=shared)
+        _report(f"removed {name} from", file, backup)
 
 
 def _show(to: Client, file: Path, name: str, launch: list[str]) -> None:
@@ -177,12 +148,12 @@ def _show(to: Client, file: Path, name: str, launch: list[str]) -> None:
         _say("or let qk-mcp do it", shlex.join([*own_command(), *words, "--write", *["--force"] * (entry is not None)]))
     if to.own and shutil.which(to.own.program):
         _say("or run", shlex.join([to.own.program, *fill_command(to, to.own.add, name, launch)]))
-    if to.name == "cursor":
-        _say("or open", _cursor_link(to, name, launch))
+    if to.link:
+        _say("or open", fill_link(to, name, launch))
     _say("then", to.then)
 
 
-def _write(to: Client, file: Path, name: str, launch: list[str], *, force: bool) -> None:
+def _write(to: Client, file: Path, name: str, launch: list[str], *, force: bool, shared: bool) -> None:
     entry = read_servers(to, file).get(name)
     if entry is not None and launch_of(to, entry) == launch:
         note(f"{to.title} has the server {name} already, in {file}")
@@ -199,9 +170,8 @@ def _write(to: Client, file: Path, name: str, launch: list[str], *, force: bool)
             put_server(to, file, name, launch)  # such as Codex's time limits, for which its command has no option
     else:
         new = not file.parent.exists()
-        backup = put_server(to, file, name, launch)
-        note(f"added {name} to {file}" + (f" (backup: {backup})" if backup else ""))
-        if new and not shutil.which(to.own.program if to.own else to.program or os.devnull):
+        _report(f"added {name} to", file, put_server(to, file, name, launch, shared=shared))
+        if new and not shared and not shutil.which(to.own.program if to.own else to.program or os.devnull):
             warn(f"{file.parent} did not exist: is {to.title} installed?")
     _say("then", to.then)
 
@@ -244,13 +214,9 @@ def _describe(to: Client, entry: Any) -> str:
     return str(entry.get("url") or entry.get("httpUrl") or entry.get("serverUrl") or dict(entry))
 
 
-def _cursor_link(to: Client, name: str, launch: Sequence[str]) -> str:
-    import base64
-    import json
-    from urllib.parse import quote
-
-    config = base64.b64encode(json.dumps(make_entry(to, name, launch)).encode()).decode()
-    return f"cursor://anysphere.cursor-deeplink/mcp/install?name={quote(name)}&config={quote(config, safe='')}"
+def _report(change: str, file: Path, backup: Path | None) -> None:
+    gone = "" if file.exists() else ", which had nothing else"
+    note(f"{change} {file}{gone}" + (f" (backup: {backup})" if backup else ""))
 
 
 def _say(label: str, text: str) -> None:

@@ -63,7 +63,10 @@ def complete(words: Sequence[str], current: str, environ: Mapping[str, str], cwd
     if not command and (rest or current.startswith("-")):
         command = "serve"  # the command that options without one belong to
         options = table[command]["options"] | (options if not rest else {})
-    commands = table[command]["commands"] if not rest else {}
+    if command == "help":
+        commands = table.get(" ".join(rest), {}).get("commands", {})
+    else:
+        commands = table[command]["commands"] if not rest else {}
     if commands and not current.startswith("-"):
         return Answer([Candidate(name, about) for name, about in commands.items() if not name.startswith("-")])
     return _Completion(_read_line(command, options, rest), environ, cwd).at(current)

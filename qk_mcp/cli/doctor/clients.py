@@ -127,7 +127,7 @@ def _check(
         return Check(title, "wrong", f"{what} does not start: {hello}\n{shlex.join(launch)}", repair)
     if hello.name != "qk-mcp":
         return Check(title, "wrong", f"{what} starts another server, {hello.name}\n{shlex.join(launch)}", repair)
-    if not Path(launch[0]).is_absolute():
+    if place.base is None and not Path(launch[0]).is_absolute():
         doubt = f"{launch[0]} must be on PATH, and a graphical client may have another PATH"
         return Check(title, "note", f"{what}: {doubt}", repair)
     if hello.version != __version__:

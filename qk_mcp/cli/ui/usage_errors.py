@@ -18,7 +18,6 @@ from qk_mcp.text import nearest
 __all__ = ["usage_error"]
 
 _SYNONYMS = {
-    ("qk-mcp", "help"): "qk-mcp --help",
     ("qk-mcp", "version"): "qk-mcp --version",
     ("qk-mcp", "list"): "qk-mcp projects list",
     ("qk-mcp", "ls"): "qk-mcp projects list",

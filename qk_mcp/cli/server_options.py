@@ -1,0 +1,91 @@
+"""The options of `serve` in the entry that `qk-mcp install` writes."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from qk_mcp.cli.ui.messages import warn
+from qk_mcp.clients.launchers import cache_of
+from qk_mcp.errors import NoDirectory, NoProjectHere, NotShareable
+from qk_mcp.projects.config import read_config, user_config_path
+from qk_mcp.projects.project import current_directory, escape_variables, held_tasks, locate, parse_declaration
+from qk_mcp.projects.registry import config_path
+from qk_mcp.projects.selection import tasks_above
+
+__all__ = ["own_options", "root_here", "shared_options", "warn_of_this_python"]
+
+
+def own_options(declarations: Sequence[str], config: Path | None) -> list[str]:
+    """Return the options for an entry in the user's own file: absolute paths, which mean the same in any directory."""
+    options: list[str] = []
+    cwd = current_directory()
+    projects = [parse_declaration(text, cwd, os.environ, typed=True) for text in declarations]
+    for project in {project.alias: project for project in projects}.values():
+        locate(project)
+        options += ["--project", f"{project.alias}:{escape_variables(project.path)}"]
+    file = config_path(config, os.environ, cwd)
+    if file is None and not projects and _is_config_moved():
+        file = user_config_path()
+    if file is not None:
+        read_config(file, os.environ)
+        options += ["--config", escape_variables(file)]
+    elif not projects:
+        _warn_of_no_projects()
+    return options
+
+
+def shared_options(declarations: Sequence[str], config: Path | None, root: Path) -> list[str]:
+    """Return the options for an entry in a file of the project in `root`, where clients start the server.
+
+    Without projects there are none: the server then has the project and each person's own config. Raises
+    NoProjectHere if `root` has no tasks either, and NotShareable for a config or a project outside `root`.
+    """
+    if config is not None:
+        raise NotShareable("a config", str(config), "leave --config out: the server reads each person's own config")
+    if not declarations and not held_tasks(root):
+        raise NoProjectHere(str(root))
+    options: list[str] = []
+    for text in declarations:
+        project = parse_declaration(text, current_directory(), os.environ, typed=True)
+        locate(project)
+        if not project.path.is_relative_to(root):
+            raise NotShareable("a project", str(project.path), "run this in a directory that contains the project")
+        options += ["--project", f"{project.alias}:{escape_variables(project.path.relative_to(root))}"]
+    return options
+
+
+def root_here() -> Path:
+    """Return the root of the project of the current directory, or else that directory. Raises NoDirectory."""
+    cwd = current_directory()
+    if cwd is None:
+        raise NoDirectory(".")
+    tasks = tasks_above(cwd)
+    return tasks.parent if tasks else cwd
+
+
+def _is_config_moved() -> bool:
+    """Return whether XDG_CONFIG_HOME moves the user's config; not every client passes that variable on."""
+    chosen = os.environ.get("XDG_CONFIG_HOME", "")
+    return bool(chosen) and chosen != os.path.expanduser("~/.config") and user_config_path().exists()
+
+
+def _warn_of_no_projects() -> None:
+    file = user_config_path()
+    if not (file.exists() and read_config(file, os.environ).projects):
+        warn(
+            "there are no projects in your config: the server will have only the project of the directory in which "
+            "the client starts it, if any; `qk-mcp projects add NAME:PATH` adds one"
+        )
+
+
+def warn_of_this_python() -> None:
+    """Warn if a client may not be able to start this Python's qk-mcp later, or elsewhere."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        distribution("qk-mcp")
+    except PackageNotFoundError:
+        warn(f"qk-mcp is not installed in {sys.executable}: a client will not find it from another directory")
+    if cache_of(Path(sys.prefix)):
+        warn(f"this Python is in a cache, {sys.prefix}, which may be deleted: install qk-mcp permanently first")

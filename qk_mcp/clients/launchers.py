@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Launcher", "cache_of", "default_launcher", "serve_command"]
+__all__ = ["Launcher", "cache_of", "default_launcher", "launch_words"]
 
 Launcher = Literal["this", "uvx", "python"]
 
@@ -26,7 +26,7 @@ _SERVE = ["-E", "-P", "-m", "qk_mcp", "serve"]
 _UVX = ["--python", ">=3.12", "--from", "qk-mcp[quickie]", "python"]
 
 
-def serve_command(launcher: Launcher, *, shared: bool) -> list[str]:
+def launch_words(launcher: Launcher, *, shared: bool) -> list[str]:
     """Return the words that start the server; `shared` ones name no path of this machine."""
     match launcher:
         case "this":

@@ -7,18 +7,18 @@ from typing import get_args
 import pytest
 
 from qk_mcp.clients.entries import starts_qk_mcp
-from qk_mcp.clients.launchers import Launcher, cache_of, default_launcher, serve_command
+from qk_mcp.clients.launchers import Launcher, cache_of, default_launcher, launch_words
 
 
 @pytest.mark.parametrize("launcher", get_args(Launcher))
 def test_doctor_and_uninstall_know_each_command(launcher: Launcher) -> None:
     for shared in (False, True):
-        assert starts_qk_mcp(serve_command(launcher, shared=shared))
+        assert starts_qk_mcp(launch_words(launcher, shared=shared))
 
 
 @pytest.mark.parametrize("launcher", ["uvx", "python"])
 def test_a_shared_command_names_no_path(launcher: Launcher) -> None:
-    assert not [word for word in serve_command(launcher, shared=True) if "/" in word]
+    assert not [word for word in launch_words(launcher, shared=True) if "/" in word]
 
 
 def test_a_command_of_ones_own_finds_uvx_with_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,8 +26,8 @@ def test_a_command_of_ones_own_finds_uvx_with_any_path(tmp_path: Path, monkeypat
     uvx.write_text("")
     uvx.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert serve_command("uvx", shared=False)[0] == str(uvx)
-    assert serve_command("this", shared=False)[0] == sys.executable
+    assert launch_words("uvx", shared=False)[0] == str(uvx)
+    assert launch_words("this", shared=False)[0] == sys.executable
 
 
 def test_a_cache_is_known_by_its_mark_or_name(tmp_path: Path) -> None:

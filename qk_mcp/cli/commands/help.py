@@ -17,4 +17,5 @@ def help_command(*command: Annotated[str, Parameter(name="COMMAND")]) -> None:
     """
     from qk_mcp.cli.app import app
 
+    app.resolved_commands()  # as for `--help`: the list shows the first line of each help
     app([*command, "--help"], result_action="return_value", exit_on_error=False, print_error=False)

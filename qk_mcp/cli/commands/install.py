@@ -20,7 +20,7 @@ from qk_mcp.cli.ui.messages import note, warn
 from qk_mcp.clients.entries import fill_command, fill_link, launch_of, make_entry, snippet, starts_qk_mcp
 from qk_mcp.clients.files import is_editable, put_server, read_servers, remove_server
 from qk_mcp.clients.known import Client, client_file, find_client, shared_client, shared_file
-from qk_mcp.clients.launchers import Launcher, default_launcher, serve_command
+from qk_mcp.clients.launchers import Launcher, default_launcher, launch_words
 from qk_mcp.errors import ClientCommandFailed, EntryMissing, EntryNotOurs, EntryTaken, InvalidOption, QkMcpError
 from qk_mcp.text import printable
 
@@ -76,7 +76,7 @@ def install(
     if not _NAME.fullmatch(name):
         raise InvalidOption("--name", "it must be 1 to 32 letters, digits, - and _")
     shared = scope == "project"
-    launch = serve_command(launcher or default_launcher(os.environ, shared=shared), shared=shared)
+    launch = launch_words(launcher or default_launcher(os.environ, shared=shared), shared=shared)
     if shared:
         root = root_here()
         to, file = shared_client(to), shared_file(to, root)

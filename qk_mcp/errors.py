@@ -161,20 +161,34 @@ class TaskNotNamed(UsageError):
 
 
 class RunTimedOut(QkMcpError):
-    """A task reached its timeout while it ran (`began`), or before it could start."""
+    """A task reached its timeout while it ran (`began`), or before it could start.
+
+    `queued`: while it waited for its turn to start.
+    """
 
     def __init__(
-        self, task: str, timeout: float, output: str, *, began: bool, waited_for: str = "", survivors: str = ""
+        self,
+        task: str,
+        timeout: float,
+        output: str,
+        *,
+        began: bool,
+        queued: bool = False,
+        waited_for: str = "",
+        survivors: str = "",
     ) -> None:
+        waits = "it waited for other runs to start" if queued else "its project was still loading"
         end = f"these of its processes cannot be killed: {survivors}" if survivors else "with all its child processes"
         super().__init__(
             f"task {task!r} ran longer than its timeout of {timeout:g} s; it was stopped"
             f"{', but ' if survivors else ' '}{end}"
             if began
-            else f"task {task!r} did not start within its timeout of {timeout:g} s: its project was still loading",
+            else f"task {task!r} did not start within its timeout of {timeout:g} s: {waits}",
             f"It {waited_for}, then waited. Tasks have no terminal." if waited_for else "",
             "pass the answer as `stdin`, or run the task in a way that does not ask"
             if waited_for
+            else "run fewer tasks at a time, or pass a larger `timeout`"
+            if queued
             else "pass a larger `timeout` if it needs longer",
             details=output,
         )
@@ -215,13 +229,21 @@ class LockUnusable(QkMcpError):
 
 
 class RunLost(QkMcpError):
-    """The end of a task is unknown because its supervisor was killed. `began`: the task is known to have begun."""
+    """The end of a task is unknown because its supervisor was killed. `began`: the task is known to have begun.
 
-    def __init__(self, task: str, output: str, *, began: bool) -> None:
+    `survivors` names processes that cannot be killed.
+    """
+
+    def __init__(self, task: str, output: str, *, began: bool, survivors: str = "") -> None:
         self.began = began
+        stopped = (
+            f"These of its processes cannot be killed: {survivors}."
+            if survivors
+            else "Every process of the task that could be found was stopped."
+        )
         super().__init__(
             f"the run of task {task!r} was lost: the process that supervised it was killed",
-            "Every process that the task had started was stopped. The exit code is unknown.",
+            f"{stopped} The exit code is unknown.",
             "check whether the machine ran out of memory, then run the task again",
             details=output,
         )

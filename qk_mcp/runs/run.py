@@ -242,7 +242,8 @@ async def _failure(
         return explain_death(guest.plan, guest.process.returncode, stdout.end + stderr.end)
     if guest.exit_code is None:
         began = guest.began or ending.reply == {"event": "began"}
-        return await _with_output(partial(RunLost, request.task, began=began), stdout, stderr, request.max_output)
+        failure = partial(RunLost, request.task, began=began, survivors=alive)
+        return await _with_output(failure, stdout, stderr, request.max_output)
     return explain_death(guest.plan, guest.exit_code, stdout.end + stderr.end)
 
 

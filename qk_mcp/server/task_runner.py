@@ -15,6 +15,7 @@ from qk_mcp.runs.control import Control
 from qk_mcp.runs.record import Recorder, RunRecord
 from qk_mcp.runs.run import Request, Run, run_in_guest
 from qk_mcp.runs.streams import Observer
+from qk_mcp.server.start_slots import StartSlots
 
 __all__ = ["TaskRunner"]
 
@@ -32,7 +33,7 @@ class TaskRunner:
     def __init__(self, warm_pool: WarmPool, recorder: Recorder) -> None:
         self._warm_pool = warm_pool
         self._recorder = recorder
-        self._slots = anyio.Semaphore(_STARTS)
+        self._slots = StartSlots(_STARTS)
         self._starts: set[asyncio.Task[None]] = set()
 
     async def run_task(
@@ -63,16 +64,17 @@ class TaskRunner:
 
     async def _start_guest(self, plan: Plan, request: Request, control: Control) -> Guest:
         """Wait for a slot, and return a warm or a new guest. Raises `RunTimedOut`, `RunStopped` and `GuestFailed`."""
+        alias = plan.project.alias
         with control.limited() as limit:
-            await self._slots.acquire()
+            await self._slots.acquire(alias)
         if limit.cancelled_caught and control.stopped:
             raise RunStopped(request.task, control.stopped)
         if limit.cancelled_caught and request.timeout is not None:
-            raise RunTimedOut(request.task, request.timeout, "It had not begun.", began=False)
+            raise RunTimedOut(request.task, request.timeout, "It had not begun.", began=False, queued=True)
         try:
             guest = self._warm_pool.take(plan)
         except QkMcpError:
-            self._slots.release()
+            self._slots.release(alias)
             raise
         start = asyncio.create_task(self._release_slot(guest))
         self._starts.add(start)
@@ -83,4 +85,4 @@ class TaskRunner:
         """Release the slot when the guest's task has begun, or when its project takes long to load."""
         with anyio.move_on_after(_START):
             await guest.settled.wait()
-        self._slots.release()
+        self._slots.release(guest.plan.project.alias)

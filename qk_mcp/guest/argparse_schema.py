@@ -1,4 +1,7 @@
-"""Describes the arguments of an argparse parser with the eight keys of quickie's own JSON listing."""
+"""Describes the arguments of an argparse parser with the eight keys of quickie's own JSON listing.
+
+Two more keys, `action` and `number`, say how values are passed.
+"""
 
 import argparse
 import copy
@@ -10,7 +13,7 @@ from typing import Any
 
 from .json_values import ITEMS, short_text, to_json
 
-__all__ = ["describe_arguments", "limit_choices", "usage_of"]
+__all__ = ["describe_arguments", "describe_syntax", "limit_choices", "usage_of"]
 
 _HELP = 20_000
 """Characters of one argument's help."""
@@ -90,6 +93,14 @@ def describe_arguments(parser: argparse.ArgumentParser) -> "list[dict[str, Any]]
     ]
 
 
+def describe_syntax(parser: argparse.ArgumentParser) -> "dict[str, Any]":
+    """Return how the parser tells words apart: the characters that begin an option or a file of arguments, and whether
+    it has a positional that its help does not show.
+    """
+    hidden = any(not action.option_strings and action.help is argparse.SUPPRESS for action in parser._actions)
+    return {"prefixes": parser.prefix_chars, "files": parser.fromfile_prefix_chars or "", "hidden": hidden}
+
+
 def _describe(
     action: argparse.Action, parser: argparse.ArgumentParser, formatter: argparse.HelpFormatter
 ) -> "dict[str, Any]":
@@ -123,7 +134,25 @@ def _describe(
         "choices": choices,
         "help": text[:_HELP] if text or action.help is not None else None,
         "nargs": action.nargs if action.nargs is None or type(action.nargs) in (int, str) else short_text(action.nargs),
+        "action": _kind(action),
+        "number": {int: "int", float: "float"}.get(action.type) if isinstance(action.type, type) else None,
     }
+
+
+_KINDS: "list[tuple[type, str]]" = [
+    (argparse._VersionAction, "version"),
+    (argparse._SubParsersAction, "command"),
+    (argparse._CountAction, "count"),
+    (argparse.BooleanOptionalAction, "boolean"),
+    (argparse._ExtendAction, "extend"),
+    (argparse._AppendAction, "append"),
+]
+
+
+def _kind(action: argparse.Action) -> str:
+    """Return what an occurrence on the command line does; a custom action is told by the number of its values."""
+    known = (kind for class_, kind in _KINDS if isinstance(action, class_))
+    return next(known, "switch" if action.nargs == 0 else "store")
 
 
 def _label(action: argparse.Action) -> str:

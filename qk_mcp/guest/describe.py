@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from . import warmup
-from .argparse_schema import describe_arguments, limit_choices, usage_of
+from .argparse_schema import describe_arguments, describe_syntax, limit_choices, usage_of
 from .exceptions import explain_exception
 from .file_trace import start_trace
 from .load import fresh_sources, load_tasks
@@ -28,8 +28,8 @@ def describe_tasks(request: "dict[str, Any]") -> None:
         python, quickie    the versions
         names              a list of names for each task, the principal one first; written again when more are known
         at                 what is resolved (`namespace`) or described (`task`) next
-        task               one task: `name`, `aliases`, `help`, `short_help`, `usage`, `file`, `line`, `args`, and
-                           `error` if one of these failed
+        task               one task: `name`, `aliases`, `help`, `short_help`, `usage`, `file`, `line`, `args`, `syntax`
+                           (how its parser tells words apart), and `error` if one of these failed
         problems, trace    at the end: what could not be registered, and the files that the description depends on
         error, trace       instead, if the module could not be loaded
     """
@@ -130,6 +130,7 @@ def _add_arguments(task: Any, entry: "dict[str, Any]") -> None:
         parser.color = False
     entry["usage"] = usage_of(parser, extra=bool(task.extra_args))
     entry["args"] = describe_arguments(parser)
+    entry["syntax"] = {**describe_syntax(parser), "extra": bool(task.extra_args)}
 
 
 def _principal(task: Any, names: "list[str]") -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from qk_mcp.text import one_line, printable
 
-__all__ = ["HELP_LENGTH", "Argument", "Catalog", "Task", "parse_report"]
+__all__ = ["HELP_LENGTH", "Argument", "Catalog", "Syntax", "Task", "parse_report"]
 
 TASKS = 10_000
 """Tasks of one project."""
@@ -47,6 +47,24 @@ class Argument:
     choices: tuple[Any, ...] | None
     help: str | None
     nargs: str | int | None
+    action: str = "store"
+    """What an occurrence does: store, append, extend, switch, count, boolean, command, version."""
+    number: str | None = None
+    """`int` or `float` if exactly that type reads the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """How a task's parser tells words apart."""
+
+    prefixes: str = "-"
+    """The characters with which an option begins."""
+    files: str = ""
+    """The characters with which the name of a file of arguments begins."""
+    extra: bool = False
+    """Whether the task takes words that its parser does not know."""
+    hidden: bool = False
+    """Whether there is a positional that the help does not show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +81,7 @@ class Task:
     args: tuple[Argument, ...]
     error: str = ""
     """Why the description is incomplete; empty if it is complete."""
+    syntax: Syntax = Syntax()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +132,16 @@ def _task(report: Mapping[str, Any], root: Path) -> Task:
         location=_location(report, root),
         args=tuple(_argument(each) for each in _mappings(report.get("args"))[:ARGUMENTS]),
         error=error,
+        syntax=_syntax(_mapping(report.get("syntax"))),
+    )
+
+
+def _syntax(report: Mapping[str, Any]) -> Syntax:
+    return Syntax(
+        prefixes=_text(report.get("prefixes"))[:ITEMS] or "-",
+        files=_text(report.get("files"))[:ITEMS],
+        extra=report.get("extra") is True,
+        hidden=report.get("hidden") is True,
     )
 
 
@@ -132,6 +161,8 @@ def _argument(report: Mapping[str, Any]) -> Argument:
         choices=tuple(_value(each) for each in choices[:ITEMS]) if isinstance(choices, list) else None,
         help=printable(text, HELP_LENGTH) if isinstance(text, str) else None,
         nargs=one_line(nargs, NAME_LENGTH) if isinstance(nargs, str) else nargs if isinstance(nargs, int) else None,
+        action=_text(report.get("action")) or "store",
+        number=_text(report.get("number")) or None,
     )
 
 

@@ -43,6 +43,7 @@ COVERED_BY = {
     "integration/test_running.py": ("runs.background", "runs.control"),
     "integration/test_stopping.py": ("host.drain", "host.processes", "host.stop"),
     "integration/test_streaming.py": ("runs.progress", "runs.prompts", "runs.streams"),
+    "integration/test_task_tools.py": ("server.list_changed", "server.task_tools"),
     "interpreters/test_search.py": ("interpreters",),
     "runs/test_run.py": ("runs.ending",),
     "tasks/test_cache.py": ("guest.file_trace", "tasks.prefetch"),

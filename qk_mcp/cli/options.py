@@ -12,7 +12,7 @@ from qk_mcp.errors import InvalidOption
 from qk_mcp.projects.project import current_directory
 from qk_mcp.projects.registry import Registry, build_registry
 
-__all__ = ["ConfigOption", "DescribeTimeoutOption", "ProjectOption", "check_seconds", "registry_of"]
+__all__ = ["ConfigOption", "DescribeTimeoutOption", "ProjectOption", "ToolOption", "check_seconds", "registry_of"]
 
 ProjectOption = Annotated[
     list[str] | None,
@@ -26,6 +26,15 @@ ProjectOption = Annotated[
 ConfigOption = Annotated[
     Path | None,
     Parameter(name="--config", metavar="FILE", help="Use this config (TOML or JSON) instead of your own."),
+]
+ToolOption = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--tool",
+        negative="",
+        metavar="GLOB",
+        help="Make each task with such a name a tool of its own; may be repeated.",
+    ),
 ]
 DescribeTimeoutOption = Annotated[
     float,

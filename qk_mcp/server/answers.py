@@ -5,15 +5,29 @@ contain lone surrogates, which cannot be sent.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from fastmcp.tools import ToolResult
+from fastmcp.tools import Tool, ToolResult
 from mcp_types import TextContent
 
 from qk_mcp.text import encodable
 
-__all__ = ["tool_answer", "tool_error"]
+__all__ = ["Answer", "AnsweringTool", "tool_answer", "tool_error"]
+
+type Answer = Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
+"""Answers a call of a tool."""
+
+
+class AnsweringTool(Tool):
+    """A tool with hand-written schemas; `answer` receives the arguments as the client sent them."""
+
+    answer: Any
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        """Return the answer to one call."""
+        result: ToolResult = await self.answer(arguments)
+        return result
 
 
 def tool_answer(structured: Mapping[str, Any], text: str | None = None) -> ToolResult:

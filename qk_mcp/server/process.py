@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -60,6 +60,8 @@ class ServeOptions:
     """Seconds that describing a project may take."""
     warm: bool
     """Whether an interpreter waits for the next run."""
+    tools: Sequence[str] = ()
+    """Globs of the tasks of every project that are tools of their own."""
 
 
 def begin_process(registry: Registry) -> None:
@@ -95,6 +97,7 @@ def build_server(registry: Registry, options: ServeOptions) -> "TaskServer":
         max_output=options.max_output,
         describe_timeout=options.describe_timeout,
         warm_guests=POOL_SIZE if options.warm else 0,
+        tools=options.tools,
     )
     return TaskServer(registry, settings, prefetch)
 
@@ -113,6 +116,7 @@ def run_server(
         reap_orphans()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.prepare, _prefetched(registry))
+            tasks.start_soon(server.watch)
             for clean_up in (remove_stale_reports, remove_empty_cgroups):
                 tasks.start_soon(anyio.to_thread.run_sync, clean_up)
             tasks.start_soon(server.keep_pruning)

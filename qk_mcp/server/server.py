@@ -1,12 +1,12 @@
 """The MCP server: its tools, on FastMCP."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 import anyio
 from fastmcp import FastMCP
-from fastmcp.tools import Tool, ToolResult
+from fastmcp.tools import ToolResult
 from mcp_types import ToolAnnotations
 
 from qk_mcp import __version__
@@ -14,13 +14,15 @@ from qk_mcp.errors import ProjectNeeded, QkMcpError
 from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
 from qk_mcp.server import schemas
-from qk_mcp.server.answers import tool_error
+from qk_mcp.server.answers import Answer, AnsweringTool, tool_error
 from qk_mcp.server.arguments import check_names, parse_detail, parse_text
 from qk_mcp.server.client_log import ClientLog
+from qk_mcp.server.list_changed import ToolListChanges
 from qk_mcp.server.listings import Listings
 from qk_mcp.server.run_tools import RunTools
 from qk_mcp.server.settings import Settings
 from qk_mcp.server.stateless import StatelessFastMCP
+from qk_mcp.server.task_tools import TaskTools
 from qk_mcp.tasks.cache import CatalogCache
 from qk_mcp.tasks.prefetch import Prefetch
 
@@ -49,6 +51,15 @@ class TaskServer:
         self._listings = Listings(self._catalogs, settings.max_output)
         self._run_tools = RunTools(registry, settings)
         self._calls: dict[anyio.CancelScope, anyio.Event] = {}
+        self._tool_changes = ToolListChanges()
+        self._task_tools = TaskTools(
+            registry,
+            self._catalogs,
+            self._tool_changes,
+            settings.tools,
+            run_task=self._run_tools.run_task,
+            tracked=self._tracked,
+        )
 
     def app(self) -> FastMCP[None]:
         """Build the FastMCP server."""
@@ -57,7 +68,7 @@ class TaskServer:
         )
         app.add_middleware(ClientLog())
         app.add_tool(
-            _Tool(
+            AnsweringTool(
                 name="list_tasks",
                 title="List tasks",
                 description=schemas.LIST_DESCRIPTION,
@@ -69,7 +80,7 @@ class TaskServer:
             )
         )
         app.add_tool(
-            _Tool(
+            AnsweringTool(
                 name="run_task",
                 title="Run a task",
                 description=schemas.RUN_DESCRIPTION,
@@ -83,11 +94,14 @@ class TaskServer:
             )
         )
         _drop_unused_capabilities(app)
+        self._tool_changes.install(app, announced=self._task_tools.expected)
+        app.add_provider(self._task_tools)
         return app
 
     async def list_tasks(self, arguments: Mapping[str, Any]) -> ToolResult:
         """List the tasks of one project, or of all."""
-        note = check_names(arguments, schemas.LIST_INPUT["properties"])
+        notes = (check_names(arguments, schemas.LIST_INPUT["properties"]), self._task_tools.note)
+        note = "; ".join(filter(None, notes))
         name, pattern = parse_text(arguments, "project"), parse_text(arguments, "filter")
         detail = parse_detail(arguments, "detail")
         if name is not None:
@@ -107,6 +121,10 @@ class TaskServer:
         """Remove old outputs and records while the server runs."""
         await self._run_tools.pruner.keep_pruning()
 
+    async def watch(self) -> None:
+        """Follow the files of the projects whose tasks are tools, until cancelled."""
+        await self._task_tools.watch()
+
     async def stop(self) -> None:
         """Cancel every call in progress, and wait until its processes have ended."""
         calls = list(self._calls.items())
@@ -117,7 +135,7 @@ class TaskServer:
         await self._run_tools.stop()
         await self._catalogs.close()
 
-    def _tracked(self, answer: "_Answer") -> "_Answer":
+    def _tracked(self, answer: Answer) -> Answer:
         async def tracked(arguments: Mapping[str, Any]) -> ToolResult:
             with anyio.CancelScope() as scope:
                 ended = self._calls[scope] = anyio.Event()
@@ -131,19 +149,6 @@ class TaskServer:
             return tool_error("the server is stopping")
 
         return tracked
-
-
-type _Answer = Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
-
-
-class _Tool(Tool):
-    """A tool with hand-written schemas; it receives the arguments as the client sent them."""
-
-    answer: Any
-
-    async def run(self, arguments: dict[str, Any]) -> ToolResult:
-        result: ToolResult = await self.answer(arguments)
-        return result
 
 
 def _drop_unused_capabilities(app: FastMCP[None]) -> None:

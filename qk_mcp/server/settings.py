@@ -1,6 +1,6 @@
 """The options of `serve`, and its environment."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,3 +20,5 @@ class Settings:
     """Seconds that describing a project may take."""
     warm_guests: int
     """Warm guests at most."""
+    tools: Sequence[str] = ()
+    """Globs of the tasks of every project that are tools of their own."""

@@ -216,9 +216,11 @@ def _default(parameter: Parameter) -> dict[str, Any]:
 def _description(parameter: Parameter) -> Iterator[str]:
     """Yield sentences; the default is one of them, because some clients remove it from schemas."""
     argument = parameter.argument
-    flags = "" if parameter.positional else f"{', '.join(argument.flags)}: "
+    name = argument.dest if parameter.positional else ", ".join(argument.flags)
     help_ = one_line(argument.help or "", _HELP_LENGTH)
-    yield shorten(flags, _HELP_LENGTH) + (help_ or _role(parameter))
+    if parameter.kind == "count":
+        help_ = f"how often to pass this flag. {help_}".rstrip()
+    yield ": ".join(filter(None, (shorten(name, _HELP_LENGTH), help_)))
     if argument.action == "command":
         yield f"Its own arguments: {EXTRA}."
     if argument.choices and not _choices(argument):
@@ -229,13 +231,3 @@ def _description(parameter: Parameter) -> Iterator[str]:
         yield "Added to the default."
     if default := _default(parameter):
         yield f"Default: {default['default']!r}."
-
-
-def _role(parameter: Parameter) -> str:
-    """Return what stands in for a help text."""
-    match parameter.kind:
-        case "switch":
-            return "passes this flag."
-        case "count":
-            return "how often to pass this flag."
-    return f"{'the argument' if parameter.positional else 'sets'} {parameter.argument.dest}."

@@ -7,7 +7,7 @@ Before a cached catalogue is used, everything that loading and describing the pr
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +56,10 @@ class CatalogCache:
         self._prefetch = prefetch or Prefetch()
         self._known: dict[str, tuple[Description, float]] = {}
         """The last description of each project, and when it ended."""
+        self._catalogs: dict[str, Catalog] = {}
+        """The last catalogue of each project, also if a later description failed."""
         self._running: dict[str, _Running] = {}
+        self._callbacks: list[Callable[[], None]] = []
 
     async def get(self, project: Project) -> Catalog:
         """Return the project's tasks as they are now; simultaneous calls share one description.
@@ -91,6 +94,26 @@ class CatalogCache:
         """
         known, _ = self._known.get(project.alias, (None, 0.0))
         return known.trace if known else {}
+
+    def last(self, project: Project) -> Catalog | None:
+        """Return the project's last catalogue, however old; None if it never had one."""
+        return self._catalogs.get(project.alias)
+
+    async def changed(self, project: Project) -> bool:
+        """Return whether the project has not been described since the files that its description depends on changed.
+
+        Looks at files only: what a module does besides reading them counts in `get` alone. Raises what `resolve`
+        raises.
+        """
+        known, _ = self._known.get(project.alias, (None, 0.0))
+        current = await anyio.to_thread.run_sync(resolve, project, self._environ)
+        if known is None or known.plan != current:
+            return True
+        return not await anyio.to_thread.run_sync(known.has_same_files)
+
+    def on_description(self, callback: Callable[[], None]) -> None:
+        """Call `callback` after each description."""
+        self._callbacks.append(callback)
 
     async def close(self) -> None:
         """Stop every description in progress, and wait until its processes have ended."""
@@ -146,4 +169,8 @@ class CatalogCache:
         line = "description project=%s tasks=%s seconds=%.3f reason=%s"
         log.info(line, alias, tasks, loop.time() - began, reason)
         self._known[alias] = description, loop.time()
+        if isinstance(description.outcome, Catalog):
+            self._catalogs[alias] = description.outcome
+        for callback in self._callbacks:
+            callback()
         return description

@@ -55,9 +55,17 @@ class Description:
     def is_current(self) -> bool:
         """Return whether describing the project again would give the same outcome, as far as files can show it."""
         try:
-            return self.trace["uncacheable"] == "" and self.trace["settled"] is True and unchanged(dict(self.trace))
-        except (AttributeError, KeyError, TypeError):
+            cacheable = self.trace["uncacheable"] == "" and self.trace["settled"] is True
+        except (KeyError, TypeError):
             return False  # there is no trace, or the module has tampered with it
+        return cacheable and self.has_same_files()
+
+    def has_same_files(self) -> bool:
+        """Return whether the files that the outcome depends on are the same, as far as they are known."""
+        try:
+            return not self.trace or unchanged(dict(self.trace))
+        except (AttributeError, KeyError, TypeError):
+            return False  # the module has tampered with the trace
 
 
 def start_description(plan: Plan) -> StartedDescription:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from qk_mcp.cli.options import ConfigOption, DescribeTimeoutOption, ProjectOption, check_seconds, registry_of
+from qk_mcp.cli.options import (
+    ConfigOption,
+    DescribeTimeoutOption,
+    ProjectOption,
+    ToolOption,
+    check_seconds,
+    registry_of,
+)
 from qk_mcp.cli.ui.log import configure_log
 from qk_mcp.errors import InvalidOption
 
@@ -25,6 +32,7 @@ def serve_command(
     *,
     project: ProjectOption = None,
     config: ConfigOption = None,
+    tool: ToolOption = None,
     verbose: Annotated[int, Parameter(name=["--verbose", "-v"], count=True)] = 0,
     quiet: Annotated[int, Parameter(name=["--quiet", "-q"], count=True)] = 0,
     log_file: Path | None = None,
@@ -76,7 +84,7 @@ def serve_command(
     registry = registry_of(project, config)
     from qk_mcp.server.process import ServeOptions
 
-    options = ServeOptions(max_output=max_output, describe_timeout=describe_timeout, warm=warm)
+    options = ServeOptions(max_output=max_output, describe_timeout=describe_timeout, warm=warm, tools=tool or ())
     if web is not None:
         from qk_mcp.server.http import serve_http
 

@@ -1,0 +1,154 @@
+"""Tasks as tools of their own: listed, called, bounded, and followed when the project's files change."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.conftest import Serve
+from tests.support.client import LEGACY, MODERN, Client
+from tests.support.projects import make_project
+
+SOURCE = """
+    import sys
+    from quickie import Arg, task
+
+    @task(aliases=["check"], args=[
+        Arg("paths", nargs="*", help="What to test"),
+        Arg("--fast", action="store_true"),
+        Arg("--jobs", type=int, default=2, help="How many at once"),
+        Arg("--mode", choices=["unit", "all"], required=True),
+    ])
+    def test(**values):
+        "Run the tests."
+        print(values, sys.stdin.read())
+
+    @task
+    def lint():
+        raise SystemExit(3)
+
+    @task
+    def deploy():
+        print("deployed")
+"""
+
+MORE = (
+    SOURCE
+    + """
+    @task
+    def types():
+        print("typed")
+"""
+)
+
+
+def tools_of(client: Client) -> dict[str, Any]:
+    """Return the tools for tasks, by name."""
+    tools = client.request("tools/list").wait().result["tools"]
+    return {tool["name"]: tool for tool in tools if tool["name"] not in ("list_tasks", "run_task")}
+
+
+def configured(project: Callable[..., Path], tmp_path: Path, table: str, source: str = SOURCE) -> str:
+    """Write a project and a config for it, and return the config's path."""
+    config = tmp_path / "config.toml"
+    config.write_text(f'[projects.demo]\npath = "{project(source)}"\n{table}\n')
+    return str(config)
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+def test_a_task_is_a_tool_that_answers_as_run_task(
+    serve: Serve, project: Callable[..., Path], tmp_path: Path, version: str
+) -> None:
+    config = configured(project, tmp_path, 'tools = ["check", "lint"]\nread_only = ["lint"]')
+    client = serve(None, "--config", config, version=version)
+    tools = tools_of(client)
+    assert set(tools) == {"test", "lint"}
+    test, lint = tools["test"], tools["lint"]
+    assert (test["annotations"]["readOnlyHint"], lint["annotations"]["readOnlyHint"]) == (False, True)
+    assert "Run the tests." in test["description"]
+    schema = test["inputSchema"]
+    Draft202012Validator.check_schema(schema)
+    assert schema["required"] == ["mode"]
+    assert schema["properties"]["jobs"]["default"] == 2
+    assert schema["properties"]["mode"]["enum"] == ["unit", "all"]
+    assert set(schema["properties"]) >= {"paths", "fast", "jobs", "mode", "stdin", "timeout"}
+
+    answer = client.call("test", paths=["-x", "a b"], fast=True, mode="all", jobs=None, stdin="text").data
+    assert answer["stdout"] == "{'paths': ['-x', 'a b'], 'fast': True, 'jobs': 2, 'mode': 'all'} text\n"
+    assert client.call("lint").data["exit_code"] == 3
+    assert client.call("lint").data == client.run("lint").data
+    assert "mode" in client.call("test").refusal
+    assert "no such parameter" in client.call("lint", project="other").refusal
+    assert client.call("test", mode="none").data["exit_code"] == 2
+
+
+def test_without_globs_there_are_no_task_tools_and_no_promise_of_changes(serve: Serve) -> None:
+    client = serve(SOURCE, version="")
+    assert not client.open(LEGACY)["capabilities"]["tools"].get("listChanged")
+    assert tools_of(client) == {}
+
+
+def test_several_projects_put_their_alias_in_front(serve: Serve, project: Callable[..., Path]) -> None:
+    projects = {"one": project(SOURCE, "one"), "two": project(SOURCE, "two"), "bad": project("import nothing", "bad")}
+    client = serve(projects, "--tool", "lint", "--tool", "dep*")
+    assert set(tools_of(client)) == {"one-lint", "one-deploy", "two-lint", "two-deploy"}
+    assert client.call("two-deploy").data["stdout"] == "deployed\n"
+
+
+def test_at_most_forty_tasks_are_tools(serve: Serve) -> None:
+    tasks = "".join(f"\n\n    @task\n    def task{number}(): pass" for number in range(45))
+    client = serve(f"    from quickie import task{tasks}", "--tool", "*")
+    assert len(tools_of(client)) == 40
+    (entry,) = client.call("list_tasks").data
+    assert len(entry["tasks"]) == 45
+    assert "at most 40" in entry["note"]
+    assert "left out" in client.stderr()
+
+
+def test_an_early_call_needs_no_listing(serve: Serve) -> None:
+    client = serve(SOURCE, "--tool", "lint", version="")
+    client.initialize(LEGACY)
+    assert client.call("lint").data["exit_code"] == 3
+
+
+# Changes
+
+
+def changes(client: Client) -> int:
+    """Return how often the client was told that its list of tools has changed."""
+    return len(client.notifications("notifications/tools/list_changed"))
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+def test_a_changed_file_changes_the_tools(serve: Serve, project: Callable[..., Path], version: str) -> None:
+    root = project(SOURCE)
+    client = serve(root, "--tool", "*", version=version)
+    if version == MODERN:
+        client.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        client.until(lambda: client.notifications("notifications/subscriptions/acknowledged"))
+    assert set(tools_of(client)) == {"deploy", "lint", "test"}
+    make_project(root, MORE)
+    client.until(lambda: changes(client), what="tools/list_changed")
+    assert set(tools_of(client)) == {"deploy", "lint", "test", "types"}
+    assert client.call("types").data["stdout"] == "typed\n"
+
+    make_project(root, "import nothing")
+    assert "nothing" in client.run("lint").refusal
+    assert set(tools_of(client)) == {"deploy", "lint", "test", "types"}, "the tools stay while the project is broken"
+    make_project(root, SOURCE)
+    client.until(lambda: changes(client) == 2, what="a second tools/list_changed")
+    assert set(tools_of(client)) == {"deploy", "lint", "test"}
+
+
+@pytest.mark.long
+def test_a_slow_project_does_not_hold_up_the_list(serve: Serve, project: Callable[..., Path]) -> None:
+    """The description goes on in the background; its tools are announced."""
+    slow = "    import pathlib, time\n    while not pathlib.Path('go').exists(): time.sleep(0.05)\n" + SOURCE
+    roots = {"quick": project(SOURCE, "quick"), "slow": project(slow, "slow")}
+    client = serve(roots, "--tool", "lint", "--describe-timeout", "60")
+    assert set(tools_of(client)) == {"quick-lint"}
+    (roots["slow"] / "go").touch()
+    client.until(lambda: changes(client), what="tools/list_changed")
+    assert set(tools_of(client)) == {"quick-lint", "slow-lint"}

@@ -1,12 +1,13 @@
 """Answers of `list_tasks`: describes the projects at the same time; keeps answers until a catalogue changes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import anyio
 from fastmcp.tools import ToolResult
 
 from qk_mcp.errors import QkMcpError
 from qk_mcp.projects.project import Project
+from qk_mcp.runs.durations import Durations
 from qk_mcp.server.answers import tool_answer
 from qk_mcp.tasks.cache import CatalogCache
 from qk_mcp.tasks.catalog import Catalog
@@ -18,15 +19,17 @@ _KEPT = 32
 """Answers that are kept."""
 
 type _Outcome = Catalog | QkMcpError
+type _Usual = Mapping[tuple[str, str], float]
 
 
 class Listings:
     """The answers of one server; each has at most `limit` bytes of JSON, more only with `detail="full"`."""
 
-    def __init__(self, catalogs: CatalogCache, limit: int) -> None:
+    def __init__(self, catalogs: CatalogCache, durations: Durations, limit: int) -> None:
         self._catalogs = catalogs
+        self._durations = durations
         self._limit = limit
-        self._answers: dict[tuple[str | None, ...], tuple[list[_Outcome], ToolResult]] = {}
+        self._answers: dict[tuple[str | None, ...], tuple[list[_Outcome], _Usual, ToolResult]] = {}
 
     async def list_project(self, project: Project, pattern: str | None, detail: Detail, note: str) -> ToolResult:
         """Return one project's entry. Raises `QkMcpError` if the project cannot be described."""
@@ -56,16 +59,17 @@ class Listings:
         self, projects: Sequence[Project], outcomes: list[_Outcome], pattern: str | None, detail: Detail, note: str
     ) -> ToolResult:
         key = (detail, pattern, note, *(project.alias for project in projects))
+        usual = self._durations.usual()
         previous = self._answers.pop(key, None)
-        if previous is not None and all(map(_same, previous[0], outcomes)):
-            answer = previous[1]
+        if previous is not None and previous[1] is usual and all(map(_same, previous[0], outcomes)):
+            answer = previous[2]
         else:
             listed = list(zip(projects, outcomes, strict=True))
-            entries = make_entries(listed, pattern=pattern, detail=detail, limit=self._limit, note=note)
+            entries = make_entries(listed, pattern=pattern, detail=detail, limit=self._limit, note=note, usual=usual)
             answer = tool_answer({"result": entries}, listing_text(entries))
         if len(self._answers) >= _KEPT:
             del self._answers[next(iter(self._answers))]
-        self._answers[key] = outcomes, answer
+        self._answers[key] = outcomes, usual, answer
         return answer
 
 

@@ -121,6 +121,7 @@ _TASK = {
         "usage": {"type": "string"},
         "location": _any_of("string", "null") | {"description": "file:line, relative to the project's root"},
         "args_schema": {"type": "array", "items": _ARGUMENT},
+        "usually": {"type": "number", "description": "Seconds that a successful run usually takes"},
         "error": {"type": "string", "description": "Why the task could not be described in full"},
     },
     "required": ["name"],

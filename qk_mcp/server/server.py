@@ -13,6 +13,8 @@ from qk_mcp import __version__
 from qk_mcp.errors import ProjectNeeded, QkMcpError
 from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
+from qk_mcp.runs.durations import Durations
+from qk_mcp.runs.record import record_beside
 from qk_mcp.server import schemas
 from qk_mcp.server.answers import Answer, AnsweringTool, tool_error
 from qk_mcp.server.arguments import check_names, parse_detail, parse_text
@@ -48,7 +50,7 @@ class TaskServer:
         self._registry = registry
         self._settings = settings
         self._catalogs = CatalogCache(settings.environ, timeout=settings.describe_timeout, prefetch=prefetch)
-        self._listings = Listings(self._catalogs, settings.max_output)
+        self._listings = Listings(self._catalogs, Durations(record_beside(settings.outputs)), settings.max_output)
         self._run_tools = RunTools(registry, settings)
         self._calls: dict[anyio.CancelScope, anyio.Event] = {}
         self._tool_changes = ToolListChanges()

@@ -5,9 +5,10 @@ have the same form.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Literal
 
 from qk_mcp.errors import QkMcpError
@@ -42,11 +43,12 @@ def make_entries(
     detail: Detail = "auto",
     limit: int = ANSWER_LIMIT,
     note: str = "",
+    usual: Mapping[tuple[str, str], float] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """Return an entry per project, in at most `limit` bytes of JSON (`FULL_LIMIT` with `detail="full"`).
 
     `pattern` keeps the tasks that `matches` accepts. If the form is shorter than asked for, a `note` says so. The first
-    entry also has the caller's `note`.
+    entry also has the caller's `note`. `usual` has the seconds that tasks usually take, by root and name.
     """
 
     matched = not pattern or any(matches(task, pattern) for _, each in projects for task in _tasks(each))
@@ -62,6 +64,7 @@ def make_entries(
         limit = max(limit, FULL_LIMIT)
     if detail != "short":
         entries = entries_with(task_entry)
+        _add_durations(entries, usual)
         if _size(entries) <= limit:
             return entries
     entries = entries_with(_short_task, "" if detail == "short" else _SHORT_NOTE)
@@ -82,6 +85,14 @@ def task_entry(task: Task) -> dict[str, Any]:
         "args_schema": [_argument_entry(argument) for argument in task.args],
     }
     return entry | ({"error": task.error} if task.error else {})
+
+
+def _add_durations(entries: Iterable[dict[str, Any]], usual: Mapping[tuple[str, str], float]) -> None:
+    for entry in entries if usual else ():
+        for task in entry["tasks"]:
+            keys = [(entry["project_root"], name) for name in (task["name"], *task["aliases"])]
+            if found := [usual[key] for key in keys if key in usual]:
+                task["usually"] = found[0]
 
 
 def matches(task: Task, pattern: str) -> bool:

@@ -179,3 +179,19 @@ def test_a_server_prunes_while_it_answers(serve: Serve, tmp_path: Path) -> None:
     until(lambda: recorded(tmp_path)[0].run != "r0123456789", what="the removal of an old record")
     (record,) = recorded(tmp_path)
     assert (record.task, record.state) == ("shout", "ended")
+
+
+def test_a_full_listing_says_how_long_a_task_usually_takes(serve: Serve) -> None:
+    client = serve(SOURCE)
+
+    def usual() -> dict[str, object]:
+        (entry,) = client.call("list_tasks").data
+        return {task["name"]: task["usually"] for task in entry["tasks"] if "usually" in task}
+
+    assert usual() == {}
+    client.run("shout")
+    client.run("fail")
+    ((name, seconds),) = usual().items()
+    assert name == "shout"
+    assert isinstance(seconds, float)
+    assert 0 < seconds < 60

@@ -141,10 +141,11 @@ def _remove_unused(files: list[Path]) -> bool:
 
 
 def _prune_record(file: Path, oldest: float) -> None:
-    """Drop the runs that have ended before `oldest`. No line is lost that a server appends meanwhile.
+    """Drop the runs that have ended before `oldest`, and lines that are no records.
 
-    The new file is written first. Then the old one is locked, so that nobody appends to it; what was appended since is
-    copied, and the new file replaces it. Whoever waits for the lock then opens the new file.
+    No line is lost that a server appends meanwhile. The new file is written first. Then the old one is locked, so that
+    nobody appends to it; what was appended since is copied, and the new file replaces it. Whoever waits for the lock
+    then opens the new file.
     """
     data = file.read_bytes()
     data = data[: data.rfind(b"\n") + 1]
@@ -154,7 +155,7 @@ def _prune_record(file: Path, oldest: float) -> None:
         for record in runs.records
         if record.time + (record.seconds or 0) > oldest or (record.state == "running" and record.server.is_running())
     ]
-    if len(kept) == len(runs.records):
+    if len(kept) == len(runs.records) and not runs.unreadable:
         return
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
     new = file.with_name(f".{file.name}.new")  # a fixed name, so that one of a killed process does not stay

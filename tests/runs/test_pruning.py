@@ -86,6 +86,16 @@ def test_old_records_go_but_none_of_a_run_that_is_under_way(outputs: Path) -> No
     assert set(file.parent.iterdir()) == {file, outputs}
 
 
+def test_lines_that_are_no_records_go(outputs: Path) -> None:
+    file = record_beside(outputs)
+    append_run(file, made("r1"))
+    with file.open("ab") as stream:
+        stream.write(b"torn\n")
+    prune_runs(outputs)
+    runs = read_runs(file)
+    assert ([record.run for record in runs.records], runs.unreadable) == (["r1"], 0)
+
+
 def test_one_process_prunes_at_a_time(outputs: Path) -> None:
     files = kept(outputs, "stdout", old="stdout")
     descriptor = os.open(outputs.parent, os.O_RDONLY)

@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from qk_mcp.cli.doctor import checks
 from qk_mcp.cli.doctor.checks import Check
 from qk_mcp.cli.doctor.clients import check_clients
+from qk_mcp.cli.doctor.record import check_record
 from qk_mcp.cli.options import ConfigOption, DescribeTimeoutOption, ProjectOption, check_seconds
 from qk_mcp.cli.ui.messages import paint
 from qk_mcp.errors import NoConfig, QkMcpError, UsageError
@@ -81,6 +82,7 @@ def _registry(declarations: list[str], config: Path | None) -> Registry | None:
 def _checks(declarations: list[str], config: Path | None, registry: Registry | None, seconds: float) -> Iterator[Check]:
     yield checks.check_version()
     yield from checks.check_scripts(os.environ)
+    yield check_record()  # before a server that is started below prunes it
     named = config_path(config, os.environ, current_directory())
     file = named or (None if declarations else _own_config())
     if file or not declarations:

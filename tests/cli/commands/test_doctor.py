@@ -16,9 +16,12 @@ import pytest
 
 from qk_mcp import __version__
 from qk_mcp.cli.doctor.checks import check_scripts
+from qk_mcp.runs.record import append_run
+from tests.runs.test_record import made
 from tests.support.cli import CommandLine
 from tests.support.environment import BARE_PATH, PROGRAM, QK_MCP, scrubbed
 from tests.support.environments import make_venv, site_of
+from tests.support.processes import until
 from tests.support.projects import make_project
 
 _TASKS = """
@@ -86,7 +89,9 @@ def test_a_healthy_installation(qk_mcp: CommandLine, app: Path) -> None:
 def test_json_says_the_same(qk_mcp: CommandLine, app: Path) -> None:
     doctor = Doctor(qk_mcp, "--project", f"app:{app}")
     assert doctor.ok
-    assert [check["check"] for check in doctor.checks] == ["program", "command", "project app", "server", "clients"]
+    assert [check["check"] for check in doctor.checks] == [
+        *("program", "command", "record", "project app", "server", "clients")
+    ]
     assert all(list(check) == ["check", "status", "what", "remedy"] for check in doctor.checks)
     assert doctor.of("clients")["remedy"] == f"{PROGRAM} install CLIENT --write"
 
@@ -241,6 +246,39 @@ def test_a_python_that_a_graphical_client_would_not_find(qk_mcp: CommandLine, ap
     assert str(tmp_path / "venv" / "bin" / "python") in check["what"]
     assert "a server started by a graphical client uses " in check["what"]
     assert "`python` in your config" in check["remedy"]
+
+
+# The record
+
+
+def test_the_record_of_runs(qk_mcp: CommandLine) -> None:
+    state = qk_mcp.home / ".local" / "state" / "qk-mcp"
+    file = state / "runs.jsonl"
+    check = Doctor(qk_mcp).of("record")
+    assert (check["status"], check["what"]) == ("ok", f"0 runs, 0 bytes\n{file}")
+    append_run(file, made(state="ended"))
+    (state / "outputs").mkdir()
+    (state / "outputs" / "some.stdout").write_bytes(b"x" * 1500)
+    check = Doctor(qk_mcp).of("record")
+    size = file.stat().st_size
+    assert (check["status"], check["what"]) == (
+        "ok",
+        f"1 run, {size} bytes\n{file}\ntheir outputs: 1.5 kB in {state}/outputs",
+    )
+    with file.open("a") as stream:
+        stream.write("torn\n" * 2)
+    check = Doctor(qk_mcp).of("record")
+    assert check["status"] == "note"
+    assert "2 of its lines are torn or foreign" in check["what"]
+    until(lambda: Doctor(qk_mcp).of("record")["status"] == "ok")
+
+
+def test_a_record_that_cannot_be_used(qk_mcp: CommandLine) -> None:
+    state = qk_mcp.home / ".local" / "state"
+    (state / "qk-mcp").mkdir(parents=True)
+    (state / "qk-mcp" / "runs.jsonl").mkdir()
+    check = Doctor(qk_mcp).of("record")
+    assert (check["status"], check["what"].splitlines()[0]) == ("wrong", "cannot be read: Is a directory")
 
 
 # The server

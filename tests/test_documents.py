@@ -118,7 +118,8 @@ def test_architecture_shows_what_the_sockets_carry(tmp_path: Path) -> None:
 
     assert [answer for answer, _ in exchanges] == answers
     adopting = 1 if sys.platform == "linux" else 0
-    assert [re.sub(r"child \d+ \d", f"child 19157 {adopting}", word) for word in exchanges[0][1]] == [
+    spoken = [word for word in exchanges[0][1] if not word.startswith("placed ")]  # not every system can
+    assert [re.sub(r"child \d+ \d", f"child 19157 {adopting}", word) for word in spoken] == [
         re.sub(r"(child \d+) \d", rf"\1 {adopting}", word) for word in words
     ]
 
@@ -130,7 +131,7 @@ def talk(root: Path, request: str) -> tuple[str, list[str]]:
         with its_control, its_supervision:
             handed = [its_control.fileno(), its_supervision.fileno()]
             process = subprocess.Popen(
-                [sys.executable, "-P", str(guest.__file__), *map(str, handed)],
+                [sys.executable, "-P", str(guest.__file__), *map(str, handed), "mark"],
                 cwd=root,
                 env=scrubbed(root),
                 pass_fds=handed,

@@ -39,10 +39,13 @@ __all__ = [
     "OutOfProcesses",
     "PathMissing",
     "ProjectBroken",
+    "ProjectElsewhere",
     "ProjectNeeded",
     "ProjectNotNamed",
     "QkMcpError",
     "QuickieTooOld",
+    "RemoteFailed",
+    "RemoteRefused",
     "RunLost",
     "RunNotStopped",
     "RunStopped",
@@ -702,3 +705,25 @@ class IssuerUnusable(QkMcpError):
             why,
             "check --auth-issuer: it must be exactly the `iss` of its tokens, and reachable from here",
         )
+
+
+class RemoteFailed(QkMcpError):
+    """The server of a remote project cannot be reached, or the connection to it broke."""
+
+    def __init__(self, alias: str, place: str, why: str, hint: str, stderr: str) -> None:
+        super().__init__(f"cannot use the project {alias!r} on {place}", f"{why}.", hint, stderr)
+
+
+class RemoteRefused(QkMcpError):
+    """The server of a remote project answered with an error, which is passed on."""
+
+    def __init__(self, message: str) -> None:
+        what, _, rest = message.partition("\n")
+        super().__init__(what, details=rest)
+
+
+class ProjectElsewhere(QkMcpError):
+    """A project that is not on this machine is needed as files."""
+
+    def __init__(self, alias: str, place: str) -> None:
+        super().__init__(f"the project {alias!r} is on {place}, not on this machine", "Its files cannot be looked at.")

@@ -39,6 +39,7 @@ COVERED_BY = {
     "guest/test_describe.py": ("guest.json_values",),
     "guest/test_equality.py": ("guest",),
     "host/test_warm_pool.py": ("guest.staleness", "guest.warmup", "host.guest", "host.launch"),
+    "integration/test_remote.py": ("host.remote",),
     "integration/test_server.py": ("cli.commands.serve", "server"),
     "integration/test_running.py": ("runs.background", "runs.control"),
     "integration/test_stopping.py": ("host.drain", "host.processes", "host.stop"),

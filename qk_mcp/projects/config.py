@@ -15,6 +15,7 @@ from typing import Any
 from qk_mcp.editing.files import read_regular
 from qk_mcp.errors import ConfigBroken, ConfigUnreadable, InvalidName, NoConfig
 from qk_mcp.projects.project import TABLE, Project, check_alias, expand
+from qk_mcp.projects.remote import OUR_COMMAND, Remote
 from qk_mcp.projects.rules import RULE_KEYS, Rules
 from qk_mcp.text import nearest, shorten
 
@@ -29,7 +30,8 @@ __all__ = [
     "user_config_path",
 ]
 
-_KEYS = ("path", "python", "env", "grace", "reports", *RULE_KEYS)
+_KEYS = ("path", "python", "env", "grace", "reports", "host", "via", "command", *RULE_KEYS)
+_REMOTE = ("host", "via", "command")
 _MAX_GRACE = 600.0
 _MAX_TIMEOUT = 86_400.0
 _GLOB_LENGTH = 300
@@ -213,6 +215,13 @@ class _Findings:
             self.fault(f"{'.'.join(key)} has a glob with more than {_GLOB_LENGTH} characters", *key)
         return tuple(texts)
 
+    def words(self, value: object, *key: str) -> tuple[str, ...]:
+        kind = "an array of words"
+        if not isinstance(value, list) or not value:
+            self.fault(f"{'.'.join(key)} must be {kind}, not {'an empty one' if value == [] else _kind(value)}", *key)
+            return ()
+        return tuple(self.text(each, *key, kind=kind) for each in value)
+
     def boolean(self, value: object, *key: str) -> bool:
         if not isinstance(value, bool):
             self.fault(f"{'.'.join(key)} must be a boolean, not {_kind(value)}", *key)
@@ -237,9 +246,13 @@ def _project(alias: str, entry: object, environ: Mapping[str, str], found: _Find
         found.fault(f"{'.'.join(key)} has no path", *key)
     path = found.filled(entry["path"], *key, "path") if "path" in entry else ""
     python = found.filled(entry["python"], *key, "python") if "python" in entry else None
+    remote = _remote(entry, found, *key)
+    if remote is not None and path and not path.startswith(("/", "~")):
+        found.fault(f"{'.'.join((*key, 'path'))} is on {remote.place}: it must begin with / or ~", *key, "path")
     return Project(
         alias=alias,
-        path=expand(path, base, environ),
+        path=Path(path) if remote else expand(path, base, environ),
+        remote=remote,
         python=python,
         env=_env(entry.get("env", {}), found, *key, "env"),
         grace=found.seconds(entry["grace"], 0, _MAX_GRACE, *key, "grace") if "grace" in entry else None,
@@ -247,6 +260,20 @@ def _project(alias: str, entry: object, environ: Mapping[str, str], found: _Find
         rules=_rules(entry, found, *key),
         origin=str(found.path),
     )
+
+
+def _remote(entry: Mapping[str, Any], found: _Findings, *key: str) -> Remote | None:
+    """Return where the project is if `host` or `via` says so; its path and Python are then meant over there."""
+    if not any(name in entry for name in _REMOTE):
+        return None
+    host = found.filled(entry["host"], *key, "host") if "host" in entry else ""
+    via = found.words(entry["via"], *key, "via") if "via" in entry else ()
+    command = found.words(entry["command"], *key, "command") if "command" in entry else OUR_COMMAND
+    if bool(host) == bool(via):
+        found.fault(f"{'.'.join(key)} must have `host` or `via`, and not both", *key)
+    if host.startswith("-") or any(c.isspace() for c in host):
+        found.fault(f"{'.'.join((*key, 'host'))} must be a name that ssh knows, or USER@MACHINE", *key, "host")
+    return Remote(host, via, command)
 
 
 def _rules(entry: Mapping[str, Any], found: _Findings, *key: str) -> Rules:

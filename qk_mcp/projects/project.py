@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from qk_mcp.errors import InvalidDeclaration, InvalidName, NoDirectory, PathMissing, TasksNotFound
+from qk_mcp.errors import InvalidDeclaration, InvalidName, NoDirectory, PathMissing, ProjectElsewhere, TasksNotFound
+from qk_mcp.projects.remote import Remote
 from qk_mcp.projects.rules import Rules
 from qk_mcp.text import nearest
 
@@ -56,6 +57,8 @@ class Project:
     """What agents may do with its tasks."""
     origin: str = ""
     """Where it was declared, for messages."""
+    remote: Remote | None = None
+    """Where the project is, unless it is on this machine; its path is then meant over there."""
     main_root: Path | None = None
     """For a linked worktree, the root in the declared checkout, whose Python is used if the worktree has none."""
 
@@ -160,8 +163,11 @@ def current_directory() -> Path | None:
 def locate(project: Project) -> Location:
     """Return where the tasks of `project` are now; a few file system calls, made at each use.
 
-    The root of a linked tasks module is the directory of the link. Raises PathMissing and TasksNotFound.
+    The root of a linked tasks module is the directory of the link. Raises PathMissing and TasksNotFound, and
+    ProjectElsewhere for a remote project.
     """
+    if project.remote is not None:
+        raise ProjectElsewhere(project.alias, project.remote.place)
     tasks = _tasks_at(project.path)
     if tasks is None:
         raise _explain(project)

@@ -54,7 +54,7 @@ class Registry:
         if name in known:
             return self.projects[known.index(name)]
         if "/" not in name and name not in (".", "..", "~"):
-            if project := project_in_worktree(self.projects, name):
+            if project := project_in_worktree(self._local, name):
                 return project
             raise UnknownProject(name, known, nearest(name, known))
         if name.startswith("file://"):
@@ -62,9 +62,13 @@ class Registry:
 
             name = unquote(urlsplit(name).path)
         path = None if "\0" in name else expand(escape_variables(name), current_directory(), os.environ)
-        if path and (project := project_at(self.projects, path)):
+        if path and (project := project_at(self._local, path)):
             return project
         raise UnknownProject(name, known, [], path=True)
+
+    @property
+    def _local(self) -> Sequence[Project]:
+        return [project for project in self.projects if project.remote is None]
 
     def has(self, name: str) -> bool:
         """Return whether `name` is an alias, or an alias with a worktree (`ALIAS@WORKTREE`)."""
@@ -103,9 +107,10 @@ def _implicit(environ: Mapping[str, str], cwd: Path | None) -> Registry:
     own = _own_config(environ)
     projects = {project.alias: project for project in own.projects} if own else {}
     warnings = list(own.warnings) if own else []
-    here = _here(tuple(projects.values()), cwd) if cwd else None
+    local = [project for project in projects.values() if project.remote is None]
+    here = _here(local, cwd) if cwd else None
     for directory in filter(os.path.isabs, (environ.get(name, "") for name in _CLIENT_DIRECTORIES)):
-        here = here or _here(tuple(projects.values()), Path(directory))
+        here = here or _here(local, Path(directory))
     if here and here not in projects.values():
         if hidden := projects.get(here.alias):
             warnings.append(

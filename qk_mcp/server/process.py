@@ -134,7 +134,7 @@ def run_server(
 
 
 def _prefetched(registry: Registry) -> list[Project]:
-    return [project for project in registry.projects if project.origin != HERE][:_PREFETCHED]
+    return [project for project in registry.projects if project.origin != HERE and project.remote is None][:_PREFETCHED]
 
 
 def _isolate_libraries() -> None:

@@ -13,7 +13,8 @@ from fastmcp.server.dependencies import get_context
 from fastmcp.tools import ToolResult
 from mcp_types import LoggingLevel
 
-from qk_mcp.errors import InvalidInput, QkMcpError, RunLost, RunStopped, RunTimedOut
+from qk_mcp.errors import InvalidInput, QkMcpError, RemoteFailed, RemoteRefused, RunLost, RunStopped, RunTimedOut
+from qk_mcp.host.remote import RemoteServers
 from qk_mcp.host.stop import GRACE
 from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import resolve
@@ -31,6 +32,7 @@ from qk_mcp.runs.streams import Stream
 from qk_mcp.server import schemas
 from qk_mcp.server.answers import tool_answer
 from qk_mcp.server.arguments import check_names, parse_seconds, parse_text, parse_words
+from qk_mcp.server.remote_runs import run_on_remote
 from qk_mcp.server.settings import Settings
 from qk_mcp.server.task_runner import TaskRunner
 from qk_mcp.text import encodable, one_line
@@ -59,8 +61,9 @@ class TaskCall:
 class RunTools:
     """Answers the tools that run tasks, for the projects of a registry."""
 
-    def __init__(self, registry: Registry, settings: Settings) -> None:
+    def __init__(self, registry: Registry, settings: Settings, remote_servers: RemoteServers) -> None:
         self._registry = registry
+        self._remote_servers = remote_servers
         self._settings = settings
         self._recorder = Recorder(record_beside(settings.outputs))
         self._runner = TaskRunner(WarmPool(size=settings.warm_guests), self._recorder)
@@ -87,6 +90,8 @@ class RunTools:
 
         Raises what `TaskRunner.run_task` raises. The run is stopped if the call is cancelled.
         """
+        if call.project.remote is not None:
+            return await self._run_remotely(call, note)
         project, run_id = call.project, new_run_id()
         request = Request(
             task=call.task,
@@ -110,6 +115,39 @@ class RunTools:
                 with anyio.CancelScope(shield=True):
                     await run.ended.wait()
         return _answer(run, note)
+
+    async def _run_remotely(self, call: TaskCall, note: str) -> ToolResult:
+        """Run a task of a remote project, and record the run here, too."""
+        project, began = call.project, time.monotonic()
+        assert project.remote is not None
+        record = RunRecord(
+            run=new_run_id(),
+            time=time.time(),
+            project=project.alias,
+            root=f"{project.remote.place}:{project.path}",
+            task=call.task,
+            args=[*call.args] if project.rules.log_args else None,
+            client=_client_name(),
+            server=self._recorder.server,
+        )
+        self._recorder.write(record)
+        end: dict[str, Any] = {"state": "cancelled"}
+        try:
+            answer = await run_on_remote(
+                self._remote_servers, project, _arguments(call), call.timeout, _Notifier(call.task)
+            )
+            end = {"state": "ended", "exit_code": answer.get("exit_code")}
+        except RemoteFailed as failure:
+            end = {"state": "lost", "error": failure.what}
+            raise
+        except RemoteRefused as failure:
+            end = {"state": "ended", "error": failure.what}
+            raise
+        finally:
+            record = replace(record, seconds=time.monotonic() - began, **end)
+            self._recorder.write(record)
+            _log_end(record)
+        return tool_answer(_with_note(answer, note))
 
     async def stop(self) -> None:
         """Stop every run, and wait until their processes have ended."""
@@ -172,10 +210,17 @@ def _answer(run: ServerRun, note: str) -> ToolResult:
         raise run.outcome
     if run.outcome is None:
         raise RuntimeError("the run has failed; the log says why")
-    answer = run.outcome.answer()
-    if note:
-        answer["note"] = "\n".join(filter(None, (note, answer.get("note"))))
-    return tool_answer(answer)
+    return tool_answer(_with_note(run.outcome.answer(), note))
+
+
+def _with_note(answer: dict[str, Any], note: str) -> dict[str, Any]:
+    return answer | {"note": "\n".join(filter(None, (note, answer.get("note"))))} if note else answer
+
+
+def _arguments(call: TaskCall) -> dict[str, Any]:
+    """Return the arguments of `run_task` for a server that serves the project under the same alias."""
+    arguments = {"project": call.project.alias, "task_name": call.task, "args": [*call.args], "timeout": call.timeout}
+    return arguments | ({"stdin": call.stdin} if call.stdin else {})
 
 
 def _ending(run: Run) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from mcp_types import ToolAnnotations
 
 from qk_mcp import __version__
 from qk_mcp.errors import ProjectNeeded, QkMcpError
+from qk_mcp.host.remote import RemoteServers
 from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
 from qk_mcp.runs.durations import Durations
@@ -49,9 +50,12 @@ class TaskServer:
     def __init__(self, registry: Registry, settings: Settings, prefetch: Prefetch) -> None:
         self._registry = registry
         self._settings = settings
-        self._catalogs = CatalogCache(settings.environ, timeout=settings.describe_timeout, prefetch=prefetch)
+        remote_servers = RemoteServers(settings.environ, ["--max-output", str(settings.max_output)])
+        self._catalogs = CatalogCache(
+            settings.environ, timeout=settings.describe_timeout, prefetch=prefetch, remote_servers=remote_servers
+        )
         self._listings = Listings(self._catalogs, Durations(record_beside(settings.outputs)), settings.max_output)
-        self._run_tools = RunTools(registry, settings)
+        self._run_tools = RunTools(registry, settings, remote_servers)
         self._calls: dict[anyio.CancelScope, anyio.Event] = {}
         self._tool_changes = ToolListChanges()
         self._task_tools = TaskTools(

@@ -9,15 +9,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from qk_mcp.interpreters.plan import Plan, resolve
 from qk_mcp.projects.project import Project
-from qk_mcp.tasks.catalog import Catalog
+from qk_mcp.tasks.catalog import Catalog, parse_entry
 from qk_mcp.tasks.describe import Description, StartedDescription, describe, discard_description, finish_description
 from qk_mcp.tasks.prefetch import Prefetch
+
+if TYPE_CHECKING:
+    from qk_mcp.host.remote import RemoteServers
 
 __all__ = ["DEADLINE", "REFRESH", "CatalogCache"]
 
@@ -49,11 +52,13 @@ class CatalogCache:
         timeout: float = DEADLINE,
         refresh: float = REFRESH,
         prefetch: Prefetch | None = None,
+        remote_servers: "RemoteServers | None" = None,
     ) -> None:
         self._environ = environ
         self._timeout = timeout
         self._refresh = refresh
         self._prefetch = prefetch or Prefetch()
+        self._remote_servers = remote_servers
         self._known: dict[str, tuple[Description, float]] = {}
         """The last description of each project, and when it ended."""
         self._catalogs: dict[str, Catalog] = {}
@@ -64,8 +69,11 @@ class CatalogCache:
     async def get(self, project: Project) -> Catalog:
         """Return the project's tasks as they are now; simultaneous calls share one description.
 
-        Raises `ProjectBroken`, and what `resolve` raises.
+        A remote project is described by its server at each call. Raises `ProjectBroken`, what `resolve` raises, and for
+        a remote project RemoteFailed and RemoteRefused.
         """
+        if project.remote is not None:
+            return parse_entry(await self._servers().list_tasks(project))
         current = resolve(project, self._environ)
         arrived = asyncio.get_running_loop().time()
         known, ended = self._known.get(project.alias, (None, 0.0))
@@ -83,8 +91,8 @@ class CatalogCache:
                 return description.catalog()
 
     async def prepare(self, project: Project) -> None:
-        """Describe the project unless a call has done so. Raises what `resolve` raises."""
-        if project.alias not in self._known:
+        """Describe the project unless a call has done so, or it is remote. Raises what `resolve` raises."""
+        if project.remote is None and project.alias not in self._known:
             await self._wait(self._start(resolve(project, self._environ)))
 
     def trace(self, project: Project) -> Mapping[str, Any]:
@@ -122,6 +130,15 @@ class CatalogCache:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        if self._remote_servers is not None:
+            await self._remote_servers.close()
+
+    def _servers(self) -> "RemoteServers":
+        if self._remote_servers is None:
+            from qk_mcp.host.remote import RemoteServers
+
+            self._remote_servers = RemoteServers(self._environ)
+        return self._remote_servers
 
     def _start(self, current: Plan) -> _Running:
         """Return the description in progress of the plan's project, or start one."""

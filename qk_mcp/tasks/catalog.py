@@ -5,14 +5,14 @@ that a reader does not see; parsing checks, bounds and cleans them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os.path import relpath
 from pathlib import Path
 from typing import Any
 
 from qk_mcp.text import one_line, printable
 
-__all__ = ["HELP_LENGTH", "Argument", "Catalog", "Syntax", "Task", "parse_report"]
+__all__ = ["HELP_LENGTH", "Argument", "Catalog", "Syntax", "Task", "parse_entry", "parse_report"]
 
 TASKS = 10_000
 """Tasks of one project."""
@@ -33,6 +33,7 @@ SHORT_HELP_LENGTH = 300
 ERROR_LENGTH = 1_000
 """Characters of an error of a task or a namespace."""
 _DEPTH = 6
+_ELSEWHERE = "files of another machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,23 @@ def parse_report(report: Mapping[str, Any], root: Path, note: str = "") -> Catal
         one_line(_text(_mapping(report.get("trace")).get("uncacheable")), NAME_LENGTH),
         note,
     )
+
+
+def parse_entry(entry: Mapping[str, Any]) -> Catalog:
+    """Return the catalogue in an entry of another server's `list_tasks`, in the full form, cleaned and bounded."""
+    tasks = []
+    for each in _mappings(entry.get("tasks")):
+        task = _task({**each, "args": each.get("args_schema"), "error": None}, Path())
+        location, error = _text(each.get("location")), _text(each.get("error"))
+        tasks.append(
+            replace(
+                task,
+                location=one_line(location, NAME_LENGTH) or None,
+                error=task.error or printable(error, ERROR_LENGTH),
+            )
+        )
+    note = printable(_text(entry.get("note")), HELP_LENGTH)
+    return Catalog(Path(_text(entry.get("project_root"))), tuple(tasks[:TASKS]), (), "", "", _ELSEWHERE, note)
 
 
 def _task(report: Mapping[str, Any], root: Path) -> Task:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from shlex import quote
@@ -12,7 +13,7 @@ from cyclopts import App, Group, Parameter
 from qk_mcp.cli.options import ConfigOption
 from qk_mcp.cli.ui.help import examples
 from qk_mcp.cli.ui.messages import note, paint, warn
-from qk_mcp.errors import InvalidOption, QkMcpError, UsageError
+from qk_mcp.errors import InvalidDeclaration, InvalidOption, QkMcpError, UsageError
 from qk_mcp.projects.config import may_exist, read_config, read_config_text, user_config_path
 from qk_mcp.projects.project import (
     Project,
@@ -47,6 +48,9 @@ def add(
     *,
     python: Annotated[str | None, Parameter(metavar="PATH")] = None,
     env: Annotated[list[str] | None, Parameter(negative="", metavar="NAME=VALUE")] = None,
+    host: Annotated[str | None, Parameter(metavar="USER@MACHINE")] = None,
+    via: Annotated[str | None, Parameter(metavar="COMMAND")] = None,
+    command: Annotated[str | None, Parameter(metavar="COMMAND")] = None,
     force: Annotated[bool, Parameter(negative="")] = False,
     config: ConfigOption = None,
 ) -> None:
@@ -61,26 +65,41 @@ def add(
         The Python that runs its tasks; without it, qk-mcp searches for one.
     env
         A variable for its tasks; may be repeated.
+    host
+        The machine that the project is on, as ssh knows it; the path is meant over there.
+    via
+        A command that runs another one where the project is, such as 'docker exec -i app'.
+    command
+        How qk-mcp is started over there, if not by its name.
     force
         Replace the path and these settings of a project that has this name already.
     """
-    declared, where = _declared(project)
-    shown = where if where.startswith("~") else declared.path
-    locate(declared)
-    settings = _settings(python, env or [])
+    elsewhere = _elsewhere(host, via, command)
+    if elsewhere:
+        alias, _, where = project.partition(":")
+        shown: str | Path = where
+        if not where.startswith(("/", "~")):
+            why = "a project on another machine needs a name, and a path there that begins with / or ~"
+            raise InvalidDeclaration(project, why, f"{alias or 'app'}:~/{where or 'path/to/it'}")
+    else:
+        declared, where = _declared(project)
+        shown = where if where.startswith("~") else declared.path
+        locate(declared)
+        alias = declared.alias
+    settings = elsewhere | _settings(python, env or [])
     file = _file(config)
     from qk_mcp.projects.config_edit import add_project
 
-    match add_project(file, declared.alias, where, os.environ, settings=settings, force=force):
+    match add_project(file, alias, where, os.environ, settings=settings, force=force):
         case "added":
-            note(f"added {declared.alias} ({shown}) to {file}")
+            note(f"added {alias} ({shown}) to {file}")
         case "changed":
-            note(f"{declared.alias} is now {shown} in {file}")
+            note(f"{alias} is now {shown} in {file}")
         case "kept":
-            note(f"{declared.alias} ({shown}) is in {file} already")
+            note(f"{alias} ({shown}) is in {file} already")
     try:
         for added in read_config(file, os.environ).projects:
-            if added.alias == declared.alias:
+            if added.alias == alias:
                 _report_tasks(added)
     except QkMcpError as failure:  # in another entry: this one was added
         warn(str(failure))
@@ -144,6 +163,14 @@ def _file(config: Path | None) -> Path:
     return config_path(config, os.environ, current_directory()) or user_config_path()
 
 
+def _elsewhere(host: str | None, via: str | None, command: str | None) -> dict[str, Any]:
+    """Return the settings of a project on another machine or in a container; empty for one on this machine."""
+    if command and not (host or via):
+        raise InvalidOption("--command", "it is for --host or --via, which is missing")
+    words = {"via": shlex.split(via) if via else None, "command": shlex.split(command) if command else None}
+    return {key: value for key, value in ({"host": host} | words).items() if value}
+
+
 def _settings(python: str | None, variables: list[str]) -> dict[str, Any]:
     """Return the settings that the options give to a project. Raises InvalidOption."""
     settings: dict[str, Any] = {}
@@ -161,11 +188,10 @@ def _report_tasks(project: Project) -> None:
     """Describe a project that was added; write how many tasks it has, what failed to load, and what to do next."""
     import asyncio
 
-    from qk_mcp.interpreters.plan import resolve
-    from qk_mcp.tasks.describe import describe
+    from qk_mcp.tasks.cache import CatalogCache
 
     try:
-        catalog = asyncio.run(describe(resolve(project, os.environ), _DESCRIBE_TIMEOUT)).catalog()
+        catalog = asyncio.run(CatalogCache(os.environ, timeout=_DESCRIBE_TIMEOUT).get(project))
     except QkMcpError as failure:
         warn(str(failure))
         return
@@ -200,6 +226,8 @@ def _entry(project: Project) -> dict[str, Any]:
 
     entry: dict[str, Any] = {"alias": project.alias, "path": str(project.path)}
     entry |= dict.fromkeys(("root", "python", "reason", "quickie", "error"))
+    if project.remote is not None:
+        return entry | {"place": project.remote.place}
     try:
         entry["root"] = str(locate(project).root)
         found = resolve(project, os.environ).interpreter
@@ -213,8 +241,8 @@ def _block(entry: dict[str, Any]) -> str:
     lines = [paint(printable(entry["alias"]), "1", sys.stdout)]
     if entry["python"]:
         entry = entry | {"python": f"{entry['python']} ({entry['reason']}, quickie {entry['quickie']})"}
-    for name in ("path", "root", "python", "error"):
-        if entry[name]:
+    for name in ("path", "place", "root", "python", "error"):
+        if entry.get(name):
             first, *rest = printable(entry[name]).splitlines()
             label = paint(f"{name:<6}", "1;31" if name == "error" else "2", sys.stdout)
             lines += [f"  {label}  {first}", *(" " * 10 + line for line in rest)]

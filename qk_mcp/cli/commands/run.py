@@ -59,6 +59,10 @@ def run_command(
 
     from qk_mcp.cli.signals import run_until_signal
 
+    if chosen.remote is not None:
+        from qk_mcp.cli.remote_run import run_remotely
+
+        return run_until_signal(run_remotely(chosen, task, args, timeout, as_json=as_json))
     try:
         return run_until_signal(_run(chosen, task, args, timeout, as_json=as_json))
     except UnknownTask as failure:

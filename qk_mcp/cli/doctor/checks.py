@@ -161,23 +161,24 @@ def check_project(project: Project, environ: Mapping[str, str], seconds: float) 
 
     subject = f"project {project.alias}"
     try:
-        interpreter = resolve(project, environ).interpreter
+        interpreter = None if project.remote else resolve(project, environ).interpreter
         began = time.monotonic()
         catalog = asyncio.run(describe())
     except QkMcpError as failure:
         fault = failed(subject, failure)
         return replace(fault, what=fault.what.removeprefix(f"project {project.alias!r}").lstrip(": "))
     took = time.monotonic() - began
-    what = (
-        f"{_count(len(catalog.tasks), 'task')}, described in {took:.2f} s\nroot {catalog.root}\n"
-        f"Python {interpreter.python} ({interpreter.reason}), quickie {interpreter.quickie}"
-    )
+    what = f"{_count(len(catalog.tasks), 'task')}, described in {took:.2f} s\nroot {catalog.root}\n"
+    if interpreter is not None:
+        what += f"Python {interpreter.python} ({interpreter.reason}), quickie {interpreter.quickie}"
+    elif project.remote is not None:
+        what += f"on {project.remote.place}"
     problems = [*catalog.problems, *(f"{task.name}: {task.error}" for task in catalog.tasks if task.error)]
     if problems:
         return Check(subject, "wrong", "\n".join((what, *problems)), "fix what is named above")
     if took > _SLOW:
         return Check(subject, "note", what, "move slow work from the module's import into tasks: agents wait for it")
-    if elsewhere := _choice_elsewhere(project, interpreter.python, environ):
+    if interpreter and (elsewhere := _choice_elsewhere(project, interpreter.python, environ)):
         remedy = "name its Python as `python` in your config"
         return Check(subject, "note", f"{what}\n{elsewhere}", remedy)
     return Check(subject, "ok", what)

@@ -70,6 +70,9 @@ async def gather(projects: Sequence[Project], catalogs: CatalogCache, *, quiet: 
 async def _inspect(project: Project, catalogs: CatalogCache) -> Inspected:
     inspected = Inspected(project)
     try:
+        if project.remote is not None:
+            catalog = await catalogs.get(project)
+            return replace(inspected, root=catalog.root, catalog=catalog)
         inspected = replace(inspected, root=locate(project).root)
         plan = resolve(project, os.environ)
         inspected = replace(inspected, interpreter=plan.interpreter, secrets=plan.secrets.names)

@@ -1,0 +1,225 @@
+"""Projects on another machine or in a container: the same answers, and clear errors when the way there is broken."""
+
+import json
+import os
+import shlex
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.cli import CommandLine
+from tests.support.client import LEGACY, MODERN, Client
+from tests.support.environment import BARE_PATH, QK_MCP
+from tests.support.processes import gone, read_pid
+from tests.support.serving import serving
+from tests.support.sshd import SSHD, Sshd, running_sshd
+
+SOURCE = """
+    import os, sys, time
+    from pathlib import Path
+    from quickie import Arg, task
+
+    @task(aliases=["hi"], args=[Arg("--name", default="world")])
+    def hello(name="world"):
+        print("hello", name)
+        print("greeted", file=sys.stderr)
+
+    @task
+    def fail():
+        sys.exit(3)
+
+    @task
+    def read():
+        print(sys.stdin.read().upper())
+
+    @task
+    def hang():
+        Path("hang.pid").write_text(f"{os.getpid()}\\n")
+        print("hanging", flush=True)
+        time.sleep(600)
+
+    @task
+    def long():
+        for number in range(20_000):
+            print("line", number)
+"""
+HELLO = {"exit_code": 0, "stdout": "hello world\n", "stderr": "greeted\n"}
+VIA = ["sh", "-c", 'exec "$@"', "sh"]
+"""Stands for `docker exec -i app`: runs its arguments with its own pipes."""
+
+
+def config_of(directory: Path, root: Path, **settings: object) -> Path:
+    """Write a config whose project `far` is at `root` in another place."""
+    file = directory / "config.json"
+    entry = {"path": str(root).replace("$", "$$"), "command": [*QK_MCP]} | settings
+    file.write_text(json.dumps({"projects": {"far": entry}}))
+    return file
+
+
+@pytest.fixture
+def far(tmp_path: Path, project: Callable[..., Path]) -> Iterator[Client]:
+    config = config_of(tmp_path, project(SOURCE), via=VIA)
+    with serving(tmp_path / "home", None, "--config", str(config)) as client:
+        yield client
+
+
+def test_a_project_in_another_place_is_listed_and_run(far: Client, project: Callable[..., Path]) -> None:
+    [entry] = far.call("list_tasks").data
+    assert entry["project_root"] == str(project(SOURCE))
+    assert [task["name"] for task in entry["tasks"]] == ["fail", "hang", "hello", "long", "read"]
+    hello = entry["tasks"][2]
+    assert hello["aliases"] == ["hi"]
+    assert hello["args_schema"][0]["flags"] == ["--name"]
+    assert hello["location"].startswith("_qk/__init__.py:")
+
+    run = far.start("run_task", task_name="hi")
+    assert run.wait().data == HELLO
+    assert far.logs() == ["hello world", "greeted"]
+    assert far.run("fail").data["exit_code"] == 3
+    assert far.run("read", stdin="abc").data["stdout"] == "ABC\n"
+    assert "'no'" in far.run("no").refusal
+    truncated = far.run("long").data["truncated"]["stdout"]
+    place, _, path = truncated["file"].partition(":/")
+    assert place == shlex.join(VIA)
+    assert Path(f"/{path}").stat().st_size == truncated["bytes"]
+
+
+def test_a_timeout_and_a_cancelled_call_stop_the_run_there(far: Client, project: Callable[..., Path]) -> None:
+    root = project(SOURCE)
+    error = far.run("hang", timeout=1).refusal
+    assert "hanging" in error
+    gone(read_pid(root / "hang.pid"))
+    (root / "hang.pid").unlink()
+    call = far.start("run_task", task_name="hang")
+    pid = read_pid(root / "hang.pid")
+    call.cancel()
+    gone(pid)
+    assert far.run("hello").data == HELLO
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_there_when_this_server_ends(
+    far: Client, project: Callable[..., Path], number: signal.Signals
+) -> None:
+    far.start("run_task", task_name="hang")
+    pid = read_pid(project(SOURCE) / "hang.pid")
+    os.kill(far.pid, number)
+    gone(pid)
+
+
+def test_a_broken_connection_is_an_error_and_the_next_call_connects_again(
+    far: Client, project: Callable[..., Path]
+) -> None:
+    call = far.start("run_task", task_name="hang")
+    pid = read_pid(project(SOURCE) / "hang.pid")
+    [server] = [each for each in psutil.Process(far.pid).children() if f"far:{project(SOURCE)}" in each.cmdline()]
+    server.kill()
+    error = call.wait().refusal
+    assert "cannot use the project 'far' on sh -c" in error
+    assert "the run has ended with its server" in error
+    gone(pid)
+    assert far.run("hello").data == HELLO
+
+
+@pytest.mark.parametrize(
+    ("settings", "messages"),
+    [
+        ({"via": ["no-such-program"]}, ["No such file or directory", "see what this prints: no-such-program"]),
+        ({"via": ["env"], "command": ["no-qk-mcp"]}, ["install it there: env pipx install", "`command`"]),
+        ({"via": ["env"], "command": ["true"]}, ["the connection broke", "see what this prints: env true --version"]),
+    ],
+)
+def test_a_place_without_a_server_is_explained(
+    tmp_path: Path, project: Callable[..., Path], settings: dict[str, object], messages: list[str]
+) -> None:
+    config = config_of(tmp_path, project(SOURCE), **settings)
+    with serving(tmp_path / "home", None, "--config", str(config)) as client:
+        error = client.run("hello").refusal
+        assert "cannot use the project 'far' on" in error
+        for message in messages:
+            assert message in error
+        assert client.call("list_tasks").data[0]["error"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "projects.far must have `host` or `via`, and not both"),
+        ({"host": "a", "via": ["b"]}, "projects.far must have `host` or `via`, and not both"),
+        ({"host": "-oProxyCommand=x"}, "must be a name that ssh knows"),
+        ({"via": "docker"}, "projects.far.via must be an array of words, not a text"),
+        ({"host": "box", "path": "relative"}, "projects.far.path is on box: it must begin with / or ~"),
+    ],
+)
+def test_a_wrong_entry_is_explained(tmp_path: Path, settings: dict[str, object], message: str) -> None:
+    config = config_of(tmp_path, Path("/x"), **settings)
+    outcome = CommandLine(tmp_path / "home")("inspect", "--config", config)
+    assert outcome.code == 1
+    assert message in outcome.stderr
+
+
+@pytest.mark.long
+def test_people_add_inspect_run_and_check_a_project_in_another_place(
+    tmp_path: Path, project: Callable[..., Path]
+) -> None:
+    command = CommandLine(tmp_path / "home")
+    root = project(SOURCE)
+    added = command("projects", "add", f"far:{root}", "--via", "env", "--command", shlex.join(QK_MCP))
+    assert added.code == 0
+    assert "it has 5 tasks" in added.stderr
+    assert "env" in command("projects", "list").stdout
+    assert "hello" in command("inspect", "far").stdout
+    outcome = command("run", "far", "hello", "--name", "x")
+    assert (outcome.code, outcome.stdout, outcome.stderr) == (0, "hello x\n", "greeted\n")
+    assert command("run", "far", "fail").code == 3
+    assert json.loads(command("run", "--json", "far", "hello").stdout) == HELLO
+    assert "5 tasks" in command("doctor").stdout
+
+
+# Over ssh
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    if SSHD is None:
+        pytest.skip("openssh-server is not installed")
+    with running_sshd(tmp_path_factory.mktemp("ssh") / "sshd") as sshd:
+        yield sshd
+
+
+def test_a_project_is_used_over_ssh_and_a_broken_connection_ends_the_run(
+    tmp_path: Path, project: Callable[..., Path], sshd: Sshd
+) -> None:
+    root = project(SOURCE, "a project with 'quotes' and $HOME")
+    config = config_of(tmp_path, root, host="box")
+    environ = {"PATH": f"{sshd.write_config('usual')}:{BARE_PATH}"}
+    for version in (LEGACY, MODERN):
+        with serving(tmp_path / "home", None, "--config", str(config), version=version, environ=environ) as client:
+            assert client.run("hello").data == HELLO
+            call = client.start("run_task", task_name="hang")
+            pid = read_pid(root / "hang.pid")
+            sshd.break_connections()
+            assert "the run has ended with its server" in call.wait().refusal
+            gone(pid)
+            (root / "hang.pid").unlink()
+            assert client.run("hello").data == HELLO
+
+
+@pytest.mark.parametrize(
+    ("option", "remedy"),
+    [
+        ("UserKnownHostsFile /dev/null", "connect once by hand to check and accept the key: ssh box"),
+        ("PubkeyAuthentication no", "ssh-copy-id box"),
+        ("Port 1", "see what this prints: ssh -T"),
+    ],
+)
+def test_what_stops_ssh_is_explained(
+    tmp_path: Path, project: Callable[..., Path], sshd: Sshd, option: str, remedy: str
+) -> None:
+    config = config_of(tmp_path, project(SOURCE), host="box")
+    environ = {"PATH": f"{sshd.write_config(option.split()[0], option)}:{BARE_PATH}"}
+    with serving(tmp_path / "home", None, "--config", str(config), environ=environ) as client:
+        assert remedy in client.run("hello").refusal

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.environment import QK_MCP, scrubbed
+from tests.support.fork_server import start_program
 
 __all__ = ["CommandLine", "Outcome"]
 
@@ -53,7 +54,7 @@ class CommandLine:
             "stderr": subprocess.PIPE,
         }
         environ = scrubbed(self.home) | (env or {})
-        return subprocess.Popen(command, cwd=cwd or self.home, env=environ, **(streams | more))
+        return start_program(command, cwd=cwd or self.home, env=environ, **(streams | more))
 
     def on_terminal(self, *args: str, **env: str) -> bytes:
         """Run a command and return what it writes to a terminal, stdout and stderr together."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.support.client import LEGACY, Client
 from tests.support.environment import MARK, QK_MCP, scrubbed
+from tests.support.fork_server import start_program
 from tests.support.processes import end, marked, until
 
 __all__ = ["serving"]
@@ -42,6 +43,7 @@ def serving(
         cwd=cwd or home,
         environ=scrubbed(home, **{MARK: mark, "TMPDIR": str(temporary)} | dict(environ or {})),
         errors=home / f"stderr-{mark}",
+        start=start_program,
         **popen,
     )
     try:

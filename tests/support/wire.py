@@ -28,14 +28,21 @@ class Wire:
     """
 
     def __init__(
-        self, command: Sequence[str], *, cwd: Path | str, environ: Mapping[str, str], errors: Path, **popen: Any
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path | str,
+        environ: Mapping[str, str],
+        errors: Path,
+        start: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen,
+        **popen: Any,
     ) -> None:
-        """Start `command`; its standard error goes to the file `errors`; `popen` goes to the call of Popen."""
+        """Start `command` by calling `start`; its standard error goes to the file `errors`; `popen` goes to `start`."""
         self.errors = errors
         with errors.open("ab") as stderr:
             self.began = time.monotonic()
             options: dict[str, Any] = {"stderr": stderr, "start_new_session": True} | popen
-            self.process: subprocess.Popen[bytes] = subprocess.Popen(
+            self.process = start(
                 command, cwd=cwd, env=dict(environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
             )
         assert self.process.stdin

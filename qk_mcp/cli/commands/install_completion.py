@@ -25,7 +25,9 @@ _NEXT_STEP = {
 
 
 def install_completion(shell: Annotated[str | None, Parameter(name="SHELL")] = None, /) -> None:
-    """Install completion for bash, fish or zsh; startup files stay as they are.
+    """Install completion for bash, fish or zsh.
+
+    No startup file is changed; the command says what to add to one.
 
     Parameters
     ----------

@@ -36,6 +36,7 @@ __all__ = [
     "NoHome",
     "NoInterpreter",
     "NoSuchTask",
+    "NotConfirmed",
     "OutOfProcesses",
     "PathMissing",
     "ProjectBroken",
@@ -46,6 +47,7 @@ __all__ = [
     "QuickieTooOld",
     "RemoteFailed",
     "RemoteRefused",
+    "RulesUnknown",
     "RunLost",
     "RunNotStopped",
     "RunStopped",
@@ -53,6 +55,7 @@ __all__ = [
     "ServerFailed",
     "TaskBusy",
     "TaskNotNamed",
+    "TaskRefused",
     "TasksNotFound",
     "TokenUnusable",
     "UnknownClient",
@@ -460,6 +463,39 @@ class ConfigBroken(QkMcpError):
 
     def __init__(self, path: Path, faults: Sequence[str]) -> None:
         super().__init__(f"the config {path} is broken", "\n".join(faults), "correct it by hand")
+
+
+class RulesUnknown(QkMcpError):
+    """A run is refused because the config that may forbid it cannot be read."""
+
+    def __init__(self, failure: QkMcpError) -> None:
+        super().__init__(
+            f"no task can run now: {failure.what}",
+            f"{failure.why}\nIt may have rules for agents, which are unknown." if failure.why else "",
+            "ask the user to correct it; the next call reads it again",
+        )
+
+
+class TaskRefused(QkMcpError):
+    """The user's rules keep agents from running a task; `command` is for the user, and runs in `root`."""
+
+    def __init__(self, alias: str, task: str, rule: str, command: str, root: Path) -> None:
+        super().__init__(
+            f"{task!r} is not allowed for agents in {alias!r} ({rule}).",
+            f"Ask the user to run: {command}",
+            f"the user runs it in {root}",
+        )
+
+
+class NotConfirmed(QkMcpError):
+    """A task that needs a person's consent does not run; `why` says what came instead of it."""
+
+    def __init__(self, alias: str, task: str, rule: str, why: str, command: str, root: Path) -> None:
+        super().__init__(
+            f"{task!r} in {alias!r} needs a person's consent to each run ({rule}), and got none: {why}.",
+            f"Ask the user to run: {command}",
+            f"the user runs it in {root}",
+        )
 
 
 class ConfigNotWritten(QkMcpError):

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable
+from shlex import quote
 
-__all__ = ["CONTROLS", "ESCAPES", "composed", "encodable", "nearest", "one_line", "printable", "shorten"]
+__all__ = ["CONTROLS", "ESCAPES", "composed", "encodable", "nearest", "one_line", "printable", "shell_line", "shorten"]
 
 ESCAPES = re.compile(
     r"""
@@ -61,6 +62,33 @@ def one_line(text: str, limit: int | None = None) -> str:
 def shorten(text: str, limit: int) -> str:
     """Return `text`, cut to `limit` characters, the last of which is then an ellipsis."""
     return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """Return `words` as one line for a shell (bash, zsh), with every control or invisible character escaped."""
+    return " ".join(map(_shell_word, words))
+
+
+def _shell_word(word: str) -> str:
+    if word.isprintable() and printable(word) == word:
+        return quote(word)
+    escaped = "".join(
+        f"\\{each}" if each in "\\'" else each if _is_visible(each) else _ESCAPED.get(each) or _code(each)
+        for each in word
+    )
+    return f"$'{escaped}'"
+
+
+def _is_visible(character: str) -> bool:
+    return character.isprintable() and printable(character) == character
+
+
+def _code(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x80 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+_ESCAPED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def composed(text: str) -> str:

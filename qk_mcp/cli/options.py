@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +12,21 @@ from qk_mcp.cli.ui.messages import warn
 from qk_mcp.errors import InvalidOption
 from qk_mcp.projects.project import current_directory
 from qk_mcp.projects.registry import Registry, build_registry
+from qk_mcp.projects.rules import Rules, glob_fault
+from qk_mcp.projects.served import ServedProjects
 
-__all__ = ["ConfigOption", "DescribeTimeoutOption", "ProjectOption", "ToolOption", "check_seconds", "registry_of"]
+__all__ = [
+    "AllowOption",
+    "ConfigOption",
+    "ConfirmOption",
+    "DenyOption",
+    "DescribeTimeoutOption",
+    "ProjectOption",
+    "ToolOption",
+    "check_seconds",
+    "registry_of",
+    "served_projects",
+]
 
 ProjectOption = Annotated[
     list[str] | None,
@@ -41,6 +55,20 @@ DescribeTimeoutOption = Annotated[
     Parameter(name="--describe-timeout", metavar="SECONDS", help="Seconds that describing a project may take."),
 ]
 
+_GLOBS = {"negative": "", "metavar": "GLOB"}
+AllowOption = Annotated[
+    list[str] | None,
+    Parameter(name="--allow", help="List and run only such tasks, in every project; may be repeated.", **_GLOBS),
+]
+DenyOption = Annotated[
+    list[str] | None,
+    Parameter(name="--deny", help="Neither list nor run such tasks, in any project; may be repeated.", **_GLOBS),
+]
+ConfirmOption = Annotated[
+    list[str] | None,
+    Parameter(name="--confirm", help="Run such tasks only if a person agrees each time; may be repeated.", **_GLOBS),
+]
+
 _LONGEST = 86_400
 
 
@@ -50,6 +78,39 @@ def registry_of(declarations: Sequence[str] | None, config: Path | None) -> Regi
     for warning in registry.warnings:
         warn(warning)
     return registry
+
+
+def served_projects(
+    declarations: Sequence[str] | None,
+    config: Path | None,
+    *,
+    allow: Sequence[str] | None,
+    deny: Sequence[str] | None,
+    confirm: Sequence[str] | None,
+) -> ServedProjects:
+    """Return the projects of a server; print warnings to stderr. The globs tighten the rules of every project."""
+    for option, globs in (("--allow", allow), ("--deny", deny), ("--confirm", confirm)):
+        for glob in globs or ():
+            if fault := glob_fault(glob):
+                raise InvalidOption(option, fault)
+    rules = Rules(
+        allow=None if allow is None else tuple(allow),
+        deny=tuple(deny or ()),
+        confirm=tuple(confirm or ()),
+        origin="the server's command line",
+    )
+    build = partial(
+        build_registry,
+        declarations or [],
+        config,
+        environ=dict(os.environ),
+        cwd=current_directory(),
+        rules=rules if allow is not None or deny or confirm else None,
+    )
+    registry = build()
+    for warning in registry.warnings:
+        warn(warning)
+    return ServedProjects(registry, build)
 
 
 def check_seconds(option: str, seconds: float) -> None:

@@ -1,5 +1,7 @@
 """The socket on which a guest receives its request and reports its start or its failure.
 
+If the project has rules, the server allows the start only after the guest has sent the names of the task.
+
 The project's module may close any descriptor, and the number may then belong to
 another file. Each method first checks that the descriptor is still our socket.
 """
@@ -9,7 +11,10 @@ import os
 from select import POLLHUP, POLLIN, poll  # bound here, because libraries such as gevent replace them
 from typing import Any
 
-__all__ = ["Control"]
+__all__ = ["GO", "Control"]
+
+GO = b"go\n"
+"""The server's word that a task may start. `qk_mcp.host.guest` sends it."""
 
 
 class Control:
@@ -52,6 +57,13 @@ class Control:
                 data = data[os.write(self._descriptor, data) :]
         except OSError:
             pass  # the server has ended
+
+    def is_allowed(self) -> bool:
+        """Wait for the server's `go`; return False if the server closes the socket instead, or if it is lost."""
+        try:
+            return self._is_ours() and os.read(self._descriptor, 16) == GO
+        except OSError:
+            return False  # the module has changed the descriptor
 
     def close(self) -> None:
         """Close the socket, so that the task does not inherit it."""

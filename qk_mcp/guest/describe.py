@@ -9,13 +9,13 @@ from . import warmup
 from .argparse_schema import describe_arguments, describe_syntax, limit_choices, usage_of
 from .exceptions import explain_exception
 from .file_trace import start_trace
+from .identity import definition_of, group_names
 from .load import fresh_sources, load_tasks
 
 __all__ = ["REPORT_FAILED", "describe_tasks"]
 
 _HELP = 50_000
 """Characters of a task's help."""
-_UNWRAPPINGS = 100
 REPORT_FAILED = 74
 """The exit code (EX_IOERR of sysexits.h) if the report cannot be written."""
 
@@ -44,8 +44,8 @@ def describe_tasks(request: "dict[str, Any]") -> None:
     try:
         with fresh_sources():
             tasks = load_tasks(request["tasks"], running=False, argv=[":list"])
-            report.write({"names": [names for _, names in _grouped(tasks.known())]})
-            grouped = _grouped(tasks.by_name(lambda path: report.write({"at": {"namespace": path}})))
+            report.write({"names": [names for _, names in group_names(tasks.known())]})
+            grouped = group_names(tasks.by_name(lambda path: report.write({"at": {"namespace": path}})))
             report.write({"names": [names for _, names in grouped]})
             for task, names in grouped:
                 report.write({"at": {"task": names[0]}})
@@ -87,18 +87,6 @@ class _Report:
             file.write(text)
 
 
-def _grouped(by_name: "dict[str, Any]") -> "list[tuple[Any, list[str]]]":
-    """Return each task with its names, the principal one first."""
-    tasks: dict[int, tuple[Any, list[str]]] = {}
-    for name, task in by_name.items():
-        tasks.setdefault(id(task), (task, []))[1].append(name)
-    grouped = []
-    for task, names in tasks.values():
-        principal = _principal(task, names)
-        grouped.append((task, [principal, *sorted(each for each in names if each != principal)]))
-    return grouped
-
-
 def _describe(task: Any, names: "list[str]") -> "dict[str, Any]":
     entry: dict[str, Any] = {
         "name": names[0],
@@ -133,41 +121,5 @@ def _add_arguments(task: Any, entry: "dict[str, Any]") -> None:
     entry["syntax"] = {**describe_syntax(parser), "extra": bool(task.extra_args)}
 
 
-def _principal(task: Any, names: "list[str]") -> str:
-    """Return the name that quickie's own listing chooses (`ListCommand._task_list_entries` in 1.0.0)."""
-    own = getattr(task, "name", None)
-    if own in names:
-        return str(own)
-    return min([each for each in names if each.endswith(f":{own}")] or names, key=lambda each: each.split(":"))
-
-
 def _add_location(task: Any, entry: "dict[str, Any]") -> None:
-    """Add the file and line of the task's function or class; a callable object has none."""
-    target = task.__wrapped__
-    for _ in range(_UNWRAPPINGS):
-        if hasattr(target, "__wrapped__"):
-            target = target.__wrapped__
-        elif hasattr(target, "func"):
-            target = target.func  # functools.partial
-        else:
-            break
-    target = getattr(target, "__func__", target)
-    code = getattr(target, "__code__", None)
-    if code is not None:
-        entry["file"], entry["line"] = os.path.abspath(code.co_filename), code.co_firstlineno
-    elif isinstance(target, type):
-        file = getattr(sys.modules.get(target.__module__), "__file__", None)
-        if file:
-            entry["file"], entry["line"] = os.path.abspath(file), _line_of_class(target)
-
-
-def _line_of_class(class_: type) -> "int | None":
-    line = class_.__dict__.get("__firstlineno__")  # Python 3.13
-    if isinstance(line, int):
-        return line
-    import inspect
-
-    try:
-        return inspect.findsource(class_)[1] + 1
-    except (OSError, TypeError, SyntaxError, IndexError):
-        return None
+    entry["file"], entry["line"] = definition_of(task)

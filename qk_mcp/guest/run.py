@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 from .control import Control
 from .exceptions import explain_exception
-from .load import load_tasks
+from .identity import definition_of, names_of
+from .load import Tasks, load_tasks
 
 __all__ = ["run_task"]
 
@@ -20,8 +21,9 @@ def run_task(request: "dict[str, Any]", control: Control, supervisor: int) -> No
     """Find and run the task that `request` names, and exit with its exit code.
 
     If that is impossible, sends the event `unknown` (with near names) or `broken` (with the exception) on
-    `control`. Otherwise sends `began`, closes `control`, and sends SIGUSR1 to the process `supervisor` before the task
-    starts.
+    `control`. With `gate` in the request, sends `resolved` (with all names of the task and the place of its definition)
+    and waits for the server's word. Then sends `began`, closes `control`, and sends SIGUSR1 to the process `supervisor`
+    before the task starts.
     """
     if not sys.stdout.isatty():
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # so that output appears while the task runs
@@ -29,12 +31,17 @@ def run_task(request: "dict[str, Any]", control: Control, supervisor: int) -> No
     try:
         tasks = load_tasks(request["tasks"], running=True, argv=[name, *args])
         task = tasks.find(name)
+        resolved = _resolved(task, tasks) if task is not None and request.get("gate") else None
     except BaseException as failure:
         control.send({"event": "broken", "error": explain_exception(failure)})
         _exit(1)
     if task is None:
         control.send({"event": "unknown", "near": tasks.near(name)})
         _exit(127)
+    if resolved:
+        control.send(resolved)
+        if not control.is_allowed():
+            _exit(1)
     if control.hung_up():
         _exit(0)  # the server has stopped the run
     control.send({"event": "began"})  # the supervisor may be killed before it passes the signal on
@@ -45,6 +52,15 @@ def run_task(request: "dict[str, Any]", control: Control, supervisor: int) -> No
         except PermissionError:
             pass  # the project's module has given up root privileges; the server has the event
     sys.exit(_run(task, args))
+
+
+def _resolved(task: Any, tasks: Tasks) -> "dict[str, Any]":
+    names = names_of(task, tasks.by_name())
+    try:
+        file, line = definition_of(task)
+    except Exception:  # the task is an object of the project's own making
+        file, line = None, None
+    return {"event": "resolved", "names": names, "file": file, "line": line}
 
 
 def _exit(code: int) -> NoReturn:

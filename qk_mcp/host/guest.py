@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
+from qk_mcp.guest.control import GO
 from qk_mcp.interpreters.plan import Plan
 
 __all__ = ["CHILD_VARIABLES", "Guest"]
@@ -103,8 +104,13 @@ class Guest:
         variables = {name: self.plan.variables[name] for name in CHILD_VARIABLES if name in self.plan.variables}
         return json.dumps({**request, "environ": variables, "started": self._started}).encode() + b"\n"
 
+    async def allow_start(self) -> None:
+        """Let the task start after the guest has sent its names."""
+        with suppress(BrokenPipeError, ConnectionResetError):  # `answer` and the events show that it has ended
+            await self._loop.sock_sendall(self._control, GO)
+
     async def answer(self) -> dict[str, Any] | None:
-        """Wait for the guest's answer; return None if it closes the socket without one."""
+        """Wait for the guest's next answer; return None if it closes the socket without one."""
         data = bytearray()
         while not data.endswith(b"\n"):
             try:

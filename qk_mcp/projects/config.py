@@ -16,7 +16,7 @@ from qk_mcp.editing.files import read_regular
 from qk_mcp.errors import ConfigBroken, ConfigUnreadable, InvalidName, NoConfig
 from qk_mcp.projects.project import TABLE, Project, check_alias, expand
 from qk_mcp.projects.remote import OUR_COMMAND, Remote
-from qk_mcp.projects.rules import RULE_KEYS, Rules
+from qk_mcp.projects.rules import RULE_KEYS, Rules, glob_fault
 from qk_mcp.text import nearest, shorten
 
 __all__ = [
@@ -34,8 +34,6 @@ _KEYS = ("path", "python", "env", "grace", "reports", "host", "via", "command", 
 _REMOTE = ("host", "via", "command")
 _MAX_GRACE = 600.0
 _MAX_TIMEOUT = 86_400.0
-_GLOB_LENGTH = 300
-"""Characters of a glob, as of a task's name. `fnmatch` takes minutes to translate 100,000 brackets."""
 _KINDS = {
     bool: "a boolean",
     int: "a number",
@@ -211,8 +209,8 @@ class _Findings:
             self.fault(f"{'.'.join(key)} must be {kind}, not {_kind(value)}", *key)
             return ()
         texts = [self.filled(each, *key, kind="an array of globs") for each in value]
-        if any(len(text) > _GLOB_LENGTH for text in texts):
-            self.fault(f"{'.'.join(key)} has a glob with more than {_GLOB_LENGTH} characters", *key)
+        if fault := next(filter(None, (glob_fault(text) for text in texts if text)), ""):
+            self.fault(f"{'.'.join(key)} has a glob that cannot be used: {fault}", *key)
         return tuple(texts)
 
     def words(self, value: object, *key: str) -> tuple[str, ...]:

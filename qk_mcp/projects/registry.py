@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from qk_mcp.errors import NoConfig, ProjectNeeded, QkMcpError, UnknownProject
-from qk_mcp.projects.config import Config, may_exist, read_config, user_config_path
+from qk_mcp.projects.applied_rules import apply_rules
+from qk_mcp.projects.config import may_exist, read_config, user_config_path
 from qk_mcp.projects.project import (
     Project,
     current_directory,
@@ -15,6 +16,7 @@ from qk_mcp.projects.project import (
     fit_alias,
     parse_declaration,
 )
+from qk_mcp.projects.rules import Rules
 from qk_mcp.projects.selection import project_at, project_in_worktree, tasks_above
 from qk_mcp.text import nearest
 
@@ -39,13 +41,25 @@ class Registry:
     """The project of calls that name none: the only one, or the one of the current directory."""
     warnings: tuple[str, ...] = ()
     """What the user should know, although the projects can be used."""
+    rules: Rules = field(default_factory=Rules)
+    """Rules for every project, from the command line."""
+    own_config: Path | None = None
+    """The user's own config if that decides which projects there are; it need not exist."""
+
+    def served(self) -> tuple[Project, ...]:
+        """Return the projects, each with every rule that applies to it."""
+        return tuple(apply_rules(project, self.projects, self.rules) for project in self.projects)
 
     def find(self, name: str | None) -> Project:
         """Return the project with an alias, the one that a path belongs to, or the default without a name.
 
-        `ALIAS@WORKTREE` is the project in a linked worktree of its repository, as is a path there. Raises
-        ProjectNeeded, UnknownProject, PathNotServed and WorktreeMissing, which list the choices.
+        It has every rule that applies to it. `ALIAS@WORKTREE` is the project in a linked worktree of its repository,
+        as is a path there. Raises ProjectNeeded, UnknownProject, PathNotServed and WorktreeMissing, which list the
+        choices.
         """
+        return apply_rules(self._find(name), self.projects, self.rules)
+
+    def _find(self, name: str | None) -> Project:
         known = [project.alias for project in self.projects]
         if not name:
             if self.default is None:
@@ -83,16 +97,22 @@ def config_path(option: Path | None, environ: Mapping[str, str], cwd: Path | Non
 
 
 def build_registry(
-    declarations: Sequence[str], config: Path | None, *, environ: Mapping[str, str], cwd: Path | None
+    declarations: Sequence[str],
+    config: Path | None,
+    *,
+    environ: Mapping[str, str],
+    cwd: Path | None,
+    rules: Rules | None = None,
 ) -> Registry:
     """Return the projects that `--project` and `--config` name, or else the user's own and the one at `cwd`.
 
+    `rules` are for all of them, besides their own.
     A later declaration of a name wins. A project whose path is missing stays; using it reports that. Raises
     UsageError for a malformed declaration, and what reading a config raises.
     """
     file = config_path(config, environ, cwd)
     if file is None and not declarations:
-        return _implicit(environ, cwd)
+        return _implicit(environ, cwd, rules or Rules())
     found = read_config(file, environ) if file else None
     projects = {project.alias: project for project in found.projects} if found else {}
     for text in declarations:
@@ -100,11 +120,13 @@ def build_registry(
         projects[project.alias] = project
     default = next(iter(projects.values())) if len(projects) == 1 else None
     empty = () if projects else (f"the config {file} has no projects",)
-    return Registry(tuple(projects.values()), default, (*(found.warnings if found else ()), *empty))
+    warnings = (*(found.warnings if found else ()), *empty)
+    return Registry(tuple(projects.values()), default, warnings, rules or Rules())
 
 
-def _implicit(environ: Mapping[str, str], cwd: Path | None) -> Registry:
-    own = _own_config(environ)
+def _implicit(environ: Mapping[str, str], cwd: Path | None, rules: Rules) -> Registry:
+    path = _own_path()
+    own = read_config(path, environ) if path and may_exist(path) else None
     projects = {project.alias: project for project in own.projects} if own else {}
     warnings = list(own.warnings) if own else []
     local = [project for project in projects.values() if project.remote is None]
@@ -120,7 +142,7 @@ def _implicit(environ: Mapping[str, str], cwd: Path | None) -> Registry:
     if not projects:
         warnings.append("there are no projects: `qk-mcp projects add NAME:PATH` adds one")
     known = tuple(projects.values())
-    return Registry(known, known[0] if len(known) == 1 else here, tuple(warnings))
+    return Registry(known, known[0] if len(known) == 1 else here, tuple(warnings), rules, path)
 
 
 def _here(projects: Sequence[Project], cwd: Path) -> Project | None:
@@ -135,9 +157,8 @@ def _here(projects: Sequence[Project], cwd: Path) -> Project | None:
     return Project(alias=fit_alias(tasks.parent.name), path=tasks.parent, origin=HERE)
 
 
-def _own_config(environ: Mapping[str, str]) -> Config | None:
+def _own_path() -> Path | None:
     try:
-        path = user_config_path()
+        return user_config_path()
     except NoConfig:
         return None
-    return read_config(path, environ) if may_exist(path) else None

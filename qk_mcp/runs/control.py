@@ -1,11 +1,12 @@
 """The way to stop a run from outside, and to see its output, while it goes through the hands of its guests."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import anyio
 
+from qk_mcp.runs.gate import Gate
 from qk_mcp.runs.output import Capture
 
 __all__ = ["Control"]
@@ -22,12 +23,27 @@ class Control:
         """Who stopped the run; empty if nobody did."""
         self.captures: Mapping[str, Capture] = {}
         """The output by stream, from the time that the run has a guest."""
+        self.find_gate: Callable[[], Gate | None] = lambda: None
+        """Returns the gate that the task must pass, or None; called when a guest is there. May raise a refusal."""
 
     def stop(self, by: str) -> None:
         """Stop the run, unless its task has ended. The first stop counts."""
         self.stopped = self.stopped or by
         if self._scope is not None:
             self._scope.cancel()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let no time of the limit pass during a block: a person is asked."""
+        began, scope = anyio.current_time(), self._scope
+        if scope is not None:
+            scope.deadline = math.inf
+        try:
+            yield
+        finally:
+            self._deadline += anyio.current_time() - began
+            if scope is not None:
+                scope.deadline = self._deadline
 
     @contextmanager
     def limited(self) -> Iterator[anyio.CancelScope]:

@@ -19,6 +19,7 @@ from qk_mcp.redact import Redactor, redact_json, redact_text
 from qk_mcp.runs.control import Control
 from qk_mcp.runs.ending import Ending, attempt, end_run
 from qk_mcp.runs.excerpt import MAX_OUTPUT, Excerpt, cut_output, json_size
+from qk_mcp.runs.gate import pass_gate
 from qk_mcp.runs.output import Capture, Captured
 from qk_mcp.runs.output_files import stream_file
 from qk_mcp.runs.prompts import missing_terminal
@@ -125,7 +126,8 @@ async def run_in_guest(
     that never begins) the whole process tree is stopped. The plan's secrets are replaced in everything but the bytes
     that a `sink` gets.
 
-    Raises `UnknownTask`, `ProjectBroken`, and with the output so far `RunTimedOut`, `RunStopped` and `RunLost`.
+    Raises `UnknownTask`, `ProjectBroken`, what the gate of `control` raises, and with the output so far `RunTimedOut`,
+    `RunStopped` and `RunLost`.
     """
     control = control or Control(request.limit)
     captures = {stream: _capture(request, stream) for stream in ("stdout", "stderr")}
@@ -190,6 +192,7 @@ async def _wait_for_end(
     """Send the request and wait until the task has ended or the time is over. Completes `ending`."""
     with control.limited() as timer:
         guest.on_stop = timer.cancel
+        gate = control.find_gate()
         await guest.ask(
             {
                 "do": "run",
@@ -198,9 +201,13 @@ async def _wait_for_end(
                 "args": [*request.args],
                 "stdin": guest.inherits_stdin or bool(request.stdin),
                 "warm": guest.warm,
+                "gate": gate is not None,
             }
         )
-        ending.reply = redact_json(await guest.answer(), guest.plan.secrets)
+        reply = await guest.answer()
+        if gate is not None:
+            reply = await pass_gate(guest, gate, reply)
+        ending.reply = redact_json(reply, guest.plan.secrets)
         await guest.ended.wait()
     # If this process was suspended past the timeout, the loop handles the timer before the end of the task.
     guest.receive_events()

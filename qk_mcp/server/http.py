@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from qk_mcp.errors import CannotListen, InvalidOption
-from qk_mcp.projects.registry import Registry
+from qk_mcp.projects.served import ServedProjects
 from qk_mcp.server.process import ServeOptions, at_exit, begin_process, build_server, run_server
 from qk_mcp.server.tokens import read_token
 
@@ -99,17 +99,17 @@ def listen_at(address: Address) -> socket.socket:
     return listener
 
 
-def serve_http(registry: Registry, options: ServeOptions, http: HttpOptions) -> NoReturn:
+def serve_http(served: ServedProjects, options: ServeOptions, http: HttpOptions) -> NoReturn:
     """Serve MCP over HTTP until a signal arrives, then end every run and exit the process.
 
     Raises `QkMcpError` if it cannot listen, or cannot read or create the token.
     """
     token = "" if http.issuer else read_token(http.token_file)
     listener = listen_at(http.address)
-    begin_process(registry)
+    begin_process(served)
     if http.address.path is not None:
         at_exit(lambda: _remove_socket(http.address.path))
-    server = build_server(registry, options)
+    server = build_server(served, options)
     import uvicorn
 
     from qk_mcp.server.http_limits import BodyDeadline, bounded_protocol
@@ -134,7 +134,7 @@ def serve_http(registry: Registry, options: ServeOptions, http: HttpOptions) -> 
     async def converse() -> None:
         await web_server.serve(sockets=[listener])
 
-    run_server(server, registry, converse, "the listener has closed")
+    run_server(server, served, converse, "the listener has closed")
 
 
 def _verifier(http: HttpOptions, token: str) -> "TokenVerifier":

@@ -22,7 +22,8 @@ from qk_mcp.guest.cgroup import remove_empty_cgroups
 from qk_mcp.host.launch import kill_starting_guests
 from qk_mcp.host.reaper import reap_orphans
 from qk_mcp.projects.project import Project
-from qk_mcp.projects.registry import HERE, Registry
+from qk_mcp.projects.registry import HERE
+from qk_mcp.projects.served import ServedProjects
 from qk_mcp.tasks.prefetch import Prefetch
 from qk_mcp.tasks.report import remove_all_reports, remove_stale_reports
 
@@ -64,11 +65,11 @@ class ServeOptions:
     """Globs of the tasks of every project that are tools of their own."""
 
 
-def begin_process(registry: Registry) -> None:
+def begin_process(served: ServedProjects) -> None:
     """Log the start, and make the process end by signals whatever its parent ignored or blocked."""
     version = ".".join(map(str, sys.version_info[:3]))
     log.info("start version=%s python=%s executable=%s", __version__, version, sys.executable)
-    for project in registry.projects:
+    for project in served.projects:
         log.info("project name=%s path=%s origin=%s", project.alias, project.path, project.origin)
     gc.disable()  # saves a tenth of the start
     for number in _STOPPING:
@@ -77,12 +78,12 @@ def begin_process(registry: Registry) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the client may have blocked signals
 
 
-def build_server(registry: Registry, options: ServeOptions) -> "TaskServer":
+def build_server(served: ServedProjects, options: ServeOptions) -> "TaskServer":
     """Return the server. The descriptions of its projects begin before the slow imports."""
     warnings.simplefilter("ignore")  # users cannot act on a library's deprecations
     environ = dict(os.environ)
     _isolate_libraries()
-    prefetch = Prefetch(_prefetched(registry), environ)
+    prefetch = Prefetch(_prefetched(served), environ)
     from pydantic import BaseModel
 
     BaseModel.model_config["defer_build"] = True  # saves a seventh: most models are never used
@@ -99,11 +100,11 @@ def build_server(registry: Registry, options: ServeOptions) -> "TaskServer":
         warm_guests=POOL_SIZE if options.warm else 0,
         tools=options.tools,
     )
-    return TaskServer(registry, settings, prefetch)
+    return TaskServer(served, settings, prefetch)
 
 
 def run_server(
-    server: "TaskServer", registry: Registry, converse: Callable[[], Awaitable[None]], reason: str
+    server: "TaskServer", served: ServedProjects, converse: Callable[[], Awaitable[None]], reason: str
 ) -> NoReturn:
     """Run `converse`, which talks to clients, until it returns or a signal arrives; then exit the process."""
     import anyio
@@ -115,7 +116,7 @@ def run_server(
         _handle_signals(server)
         reap_orphans()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.prepare, _prefetched(registry))
+            tasks.start_soon(server.prepare, _prefetched(served))
             tasks.start_soon(server.watch)
             for clean_up in (remove_stale_reports, remove_empty_cgroups):
                 tasks.start_soon(anyio.to_thread.run_sync, clean_up)
@@ -133,8 +134,8 @@ def run_server(
     exit_process(0, reason)
 
 
-def _prefetched(registry: Registry) -> list[Project]:
-    return [project for project in registry.projects if project.origin != HERE and project.remote is None][:_PREFETCHED]
+def _prefetched(served: ServedProjects) -> list[Project]:
+    return [project for project in served.projects if project.origin != HERE and project.remote is None][:_PREFETCHED]
 
 
 def _isolate_libraries() -> None:

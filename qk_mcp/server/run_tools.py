@@ -13,13 +13,22 @@ from fastmcp.server.dependencies import get_context
 from fastmcp.tools import ToolResult
 from mcp_types import LoggingLevel
 
-from qk_mcp.errors import InvalidInput, QkMcpError, RemoteFailed, RemoteRefused, RunLost, RunStopped, RunTimedOut
+from qk_mcp.errors import (
+    InvalidInput,
+    QkMcpError,
+    RemoteFailed,
+    RemoteRefused,
+    RunLost,
+    RunStopped,
+    RunTimedOut,
+    UnknownTask,
+)
 from qk_mcp.host.remote import RemoteServers
 from qk_mcp.host.stop import GRACE
 from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import resolve
 from qk_mcp.projects.project import Project
-from qk_mcp.projects.registry import Registry
+from qk_mcp.projects.served import ServedProjects
 from qk_mcp.redact import redact_json, redact_text
 from qk_mcp.runs.background import ServerRun, ServerRuns
 from qk_mcp.runs.control import Control
@@ -30,8 +39,10 @@ from qk_mcp.runs.record import Recorder, RunRecord, new_run_id, record_beside
 from qk_mcp.runs.run import Request, Run
 from qk_mcp.runs.streams import Stream
 from qk_mcp.server import schemas
+from qk_mcp.server.admission import Admission, limit_timeout
 from qk_mcp.server.answers import tool_answer
 from qk_mcp.server.arguments import check_names, parse_seconds, parse_text, parse_words
+from qk_mcp.server.consent import ConsentPending, Questions
 from qk_mcp.server.remote_runs import run_on_remote
 from qk_mcp.server.settings import Settings
 from qk_mcp.server.task_runner import TaskRunner
@@ -61,14 +72,15 @@ class TaskCall:
 class RunTools:
     """Answers the tools that run tasks, for the projects of a registry."""
 
-    def __init__(self, registry: Registry, settings: Settings, remote_servers: RemoteServers) -> None:
-        self._registry = registry
+    def __init__(self, served: ServedProjects, settings: Settings, remote_servers: RemoteServers) -> None:
+        self._served = served
         self._remote_servers = remote_servers
         self._settings = settings
         self._recorder = Recorder(record_beside(settings.outputs))
         self._runner = TaskRunner(WarmPool(size=settings.warm_guests), self._recorder)
         self._runs = ServerRuns()
         self.pruner = Pruner(settings.outputs)
+        self._questions = Questions()
 
     async def run_task(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Answer the tool of that name."""
@@ -77,7 +89,7 @@ class RunTools:
         if task is None:
             raise InvalidInput("task_name", "it is required; list_tasks shows the names")
         call = TaskCall(
-            project=self._registry.find(parse_text(arguments, "project")),
+            project=self._served.find(parse_text(arguments, "project")),
             task=task,
             args=parse_words(arguments, "args"),
             stdin=parse_text(arguments, "stdin"),
@@ -90,14 +102,17 @@ class RunTools:
 
         Raises what `TaskRunner.run_task` raises. The run is stopped if the call is cancelled.
         """
+        self._served.check_rules()
         if call.project.remote is not None:
             return await self._run_remotely(call, note)
         project, run_id = call.project, new_run_id()
+        timeout, limited = limit_timeout(call.timeout, project.rules)
+        note = "\n".join(filter(None, (note, limited)))
         request = Request(
             task=call.task,
             args=call.args,
             stdin=call.stdin,
-            timeout=call.timeout,
+            timeout=timeout,
             bounds_call=True,
             max_output=self._settings.max_output - len(json.dumps(note)),
             output=output_path(self._settings.outputs, call.task, run_id),
@@ -114,6 +129,8 @@ class RunTools:
                 run.control.stop(_CANCELLED)
                 with anyio.CancelScope(shield=True):
                     await run.ended.wait()
+        if limited and isinstance(run.outcome, RunTimedOut):
+            run.outcome.hint = limited  # not to pass a larger one
         return _answer(run, note)
 
     async def _run_remotely(self, call: TaskCall, note: str) -> ToolResult:
@@ -169,11 +186,15 @@ class RunTools:
 
         async def running(run: ServerRun) -> Run:
             end: dict[str, Any] = {"state": "lost"}
+            admission = Admission(self._served, plan, request, run.control, self._questions)
+            run.control.find_gate = admission.find_gate
             try:
                 outcome = await self._runner.run_task(plan, request, run.observe, run.control, record)
                 end = _ending(outcome)
             except QkMcpError as failure:
                 end = redact_json(_failing(failure), plan.secrets)
+                if isinstance(failure, UnknownTask):
+                    raise admission.without_denied(failure) from None
                 raise
             finally:
                 run.record = replace(record, seconds=run.seconds, **_outputs(run.control), **end)
@@ -206,6 +227,8 @@ class _Notifier:
 
 
 def _answer(run: ServerRun, note: str) -> ToolResult:
+    if isinstance(run.outcome, ConsentPending):
+        return run.outcome.result
     if isinstance(run.outcome, QkMcpError):
         raise run.outcome
     if run.outcome is None:

@@ -6,7 +6,7 @@ Optional inputs have plain types because some clients refuse unions; `qk_mcp.ser
 from itertools import accumulate
 from typing import Any
 
-from qk_mcp.projects.registry import Registry
+from qk_mcp.projects.served import ServedProjects
 from qk_mcp.text import one_line
 
 __all__ = ["DEFAULT_TIMEOUT", "LIST_DESCRIPTION", "LIST_INPUT", "LIST_OUTPUT", "META", "RUN_DESCRIPTION", "RUN_INPUT",
@@ -208,9 +208,9 @@ RUN_OUTPUT: dict[str, Any] = {
 }
 
 
-def instructions(registry: Registry) -> str:
+def instructions(served: ServedProjects) -> str:
     """Return the text for the client's model: how to use the tools, and which projects there are."""
-    names = [repr(one_line(project.alias)) for project in registry.projects]
+    names = [repr(one_line(project.alias)) for project in served.projects]
     parts = ["Runs the tasks that projects define for the task runner quickie. Call list_tasks first, then run_task."]
     match names:
         case []:
@@ -218,7 +218,7 @@ def instructions(registry: Registry) -> str:
         case [only]:
             parts.append(f"There is one project, {only}, so `project` may be left out.")
         case _:
-            default = registry.default and repr(one_line(registry.default.alias))
+            default = served.default and repr(one_line(served.default.alias))
             parts.append(f"Without `project`, run_task uses {default}." if default else "run_task needs `project`.")
             left = _INSTRUCTIONS - len(" ".join(parts)) - len(" Projects: , and 1000 more.")
             shown = [

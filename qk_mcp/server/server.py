@@ -13,7 +13,7 @@ from qk_mcp import __version__
 from qk_mcp.errors import ProjectNeeded, QkMcpError
 from qk_mcp.host.remote import RemoteServers
 from qk_mcp.projects.project import Project
-from qk_mcp.projects.registry import Registry
+from qk_mcp.projects.served import ServedProjects
 from qk_mcp.runs.durations import Durations
 from qk_mcp.runs.record import record_beside
 from qk_mcp.server import schemas
@@ -45,21 +45,21 @@ _UNUSED = (
 
 
 class TaskServer:
-    """Answers the tools for the projects of a registry."""
+    """Answers the tools for served projects."""
 
-    def __init__(self, registry: Registry, settings: Settings, prefetch: Prefetch) -> None:
-        self._registry = registry
+    def __init__(self, served: ServedProjects, settings: Settings, prefetch: Prefetch) -> None:
+        self._served = served
         self._settings = settings
         remote_servers = RemoteServers(settings.environ, ["--max-output", str(settings.max_output)])
         self._catalogs = CatalogCache(
             settings.environ, timeout=settings.describe_timeout, prefetch=prefetch, remote_servers=remote_servers
         )
         self._listings = Listings(self._catalogs, Durations(record_beside(settings.outputs)), settings.max_output)
-        self._run_tools = RunTools(registry, settings, remote_servers)
+        self._run_tools = RunTools(served, settings, remote_servers)
         self._calls: dict[anyio.CancelScope, anyio.Event] = {}
         self._tool_changes = ToolListChanges()
         self._task_tools = TaskTools(
-            registry,
+            served,
             self._catalogs,
             self._tool_changes,
             settings.tools,
@@ -70,7 +70,7 @@ class TaskServer:
     def app(self) -> FastMCP[None]:
         """Build the FastMCP server."""
         app = StatelessFastMCP(
-            "qk-mcp", instructions=schemas.instructions(self._registry), version=__version__, tasks=False
+            "qk-mcp", instructions=schemas.instructions(self._served), version=__version__, tasks=False
         )
         app.add_middleware(ClientLog())
         app.add_tool(
@@ -106,15 +106,15 @@ class TaskServer:
 
     async def list_tasks(self, arguments: Mapping[str, Any]) -> ToolResult:
         """List the tasks of one project, or of all."""
-        notes = (check_names(arguments, schemas.LIST_INPUT["properties"]), self._task_tools.note)
-        note = "; ".join(filter(None, notes))
+        unknown = check_names(arguments, schemas.LIST_INPUT["properties"])
+        note = "; ".join(filter(None, (unknown, self._served.note, self._task_tools.note)))
         name, pattern = parse_text(arguments, "project"), parse_text(arguments, "filter")
         detail = parse_detail(arguments, "detail")
         if name is not None:
-            return await self._listings.list_project(self._registry.find(name), pattern, detail, note)
-        if not self._registry.projects:
+            return await self._listings.list_project(self._served.find(name), pattern, detail, note)
+        if not self._served.projects:
             raise ProjectNeeded([])
-        return await self._listings.list_projects(self._registry.projects, pattern, detail, note)
+        return await self._listings.list_projects(self._served.projects, pattern, detail, note)
 
     async def prepare(self, projects: Sequence[Project]) -> None:
         """Describe projects before a client asks; the calls for a project report its failure."""

@@ -6,21 +6,21 @@ import sys
 import threading
 from typing import NoReturn
 
-from qk_mcp.projects.registry import Registry
+from qk_mcp.projects.served import ServedProjects
 from qk_mcp.server.process import LAST_CALL, ServeOptions, begin_process, build_server, exit_in, run_server
 from qk_mcp.server.streams import open_client_streams
 
 __all__ = ["serve_stdio"]
 
 
-def serve_stdio(registry: Registry, options: ServeOptions) -> NoReturn:
+def serve_stdio(served: ServedProjects, options: ServeOptions) -> NoReturn:
     """Serve MCP on stdin and stdout until the client closes them or a signal arrives, then exit the process.
 
     What libraries print while they are imported goes to stderr.
     """
-    begin_process(registry)
+    begin_process(served)
     from_client, to_client = _take_standard_streams()
-    server = build_server(registry, options)
+    server = build_server(served, options)
     app = server.app()
     sys.stdout.flush()
     open_client_streams(from_client, to_client)
@@ -29,7 +29,7 @@ def serve_stdio(registry: Registry, options: ServeOptions) -> NoReturn:
         _watch_for_hangup(from_client)
         await app.run_async(transport="stdio", show_banner=False)
 
-    run_server(server, registry, converse, "the client closed stdin")
+    run_server(server, served, converse, "the client closed stdin")
 
 
 def _take_standard_streams() -> tuple[int, int]:

@@ -19,7 +19,8 @@ from mcp_types import ToolAnnotations
 
 from qk_mcp.errors import InvalidInput, QkMcpError
 from qk_mcp.projects.project import Project
-from qk_mcp.projects.registry import Registry
+from qk_mcp.projects.rules import decide
+from qk_mcp.projects.served import ServedProjects
 from qk_mcp.server import schemas
 from qk_mcp.server.answers import Answer, AnsweringTool
 from qk_mcp.server.argument_vector import argument_vector
@@ -64,7 +65,7 @@ class TaskTools(Provider):
 
     def __init__(
         self,
-        registry: Registry,
+        served: ServedProjects,
         catalogs: CatalogCache,
         changes: ToolListChanges,
         globs: Sequence[str],
@@ -77,7 +78,7 @@ class TaskTools(Provider):
         `run_task` answers the tool of that name; `tracked` makes an answer one that the end of the server stops.
         """
         super().__init__()
-        self._registry = registry
+        self._served = served
         self._catalogs = catalogs
         self._globs = tuple(globs)
         self._run_task = run_task
@@ -88,12 +89,13 @@ class TaskTools(Provider):
         self._listed = False
         self._describing: dict[str, asyncio.Task[None]] = {}
         catalogs.on_description(self._update_soon)
+        served.on_change(self._update_soon)
         self._announcing: set[asyncio.Task[None]] = set()
 
     @property
     def expected(self) -> bool:
         """Whether the configuration names tasks that are tools."""
-        return any(self._globs_of(project) for project in self._registry.projects)
+        return any(self._globs_of(project) for project in self._served.projects)
 
     @property
     def note(self) -> str:
@@ -106,7 +108,7 @@ class TaskTools(Provider):
     async def watch(self) -> None:
         """Describe a project again when its files change, for as long as tasks of it are tools."""
         while True:
-            for project in self._registry.projects:
+            for project in self._served.projects:
                 if self._listed and self._globs_of(project):
                     await self._describe(project)
             await anyio.sleep(_INTERVAL)
@@ -129,7 +131,7 @@ class TaskTools(Provider):
 
     async def _describe_all(self) -> None:
         """Describe the projects that may have tools and have changed; after a while go on in the background."""
-        waiting = [self._describe(project) for project in self._registry.projects if self._globs_of(project)]
+        waiting = [self._describe(project) for project in self._served.projects if self._globs_of(project)]
         with anyio.move_on_after(_PATIENCE):
             await asyncio.gather(*waiting)
         self._update()
@@ -159,7 +161,7 @@ class TaskTools(Provider):
     def _update(self) -> bool:
         """Return whether the tools have changed."""
         chosen = list(self._chosen())
-        several = len(self._registry.projects) > 1
+        several = len(self._served.projects) > 1
         names = tool_names([(project.alias, task.name) for project, task in chosen], _RESERVED, with_alias=several)
         tools = {}
         for name, (project, task) in zip(names[:_MOST], chosen, strict=False):
@@ -173,7 +175,7 @@ class TaskTools(Provider):
         return changed
 
     def _chosen(self) -> Iterator[tuple[Project, Task]]:
-        for project in self._registry.projects:
+        for project in self._served.projects:
             globs, catalog = self._globs_of(project), self._catalogs.last(project)
             if not globs or catalog is None:
                 continue
@@ -182,7 +184,8 @@ class TaskTools(Provider):
                 for task in catalog.tasks:
                     if task.name not in seen and _matches(glob, task):
                         seen.add(task.name)
-                        yield project, task
+                        if decide(project.rules, [task.name, *task.aliases]).decision != "refuse":
+                            yield project, task
 
     # One tool
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from qk_mcp.text import one_line, printable
 
-__all__ = ["HELP_LENGTH", "Argument", "Catalog", "Syntax", "Task", "parse_entry", "parse_report"]
+__all__ = ["HELP_LENGTH", "Argument", "Catalog", "Syntax", "Task", "parse_entry", "parse_report", "relative_location"]
 
 TASKS = 10_000
 """Tasks of one project."""
@@ -147,7 +147,7 @@ def _task(report: Mapping[str, Any], root: Path) -> Task:
         short_help=one_line(_text(report.get("short_help")), SHORT_HELP_LENGTH),
         help=printable(_text(report.get("help")), HELP_LENGTH),
         usage=printable(_text(report.get("usage")), HELP_LENGTH),
-        location=_location(report, root),
+        location=relative_location(report, root),
         args=tuple(_argument(each) for each in _mappings(report.get("args"))[:ARGUMENTS]),
         error=error,
         syntax=_syntax(_mapping(report.get("syntax"))),
@@ -184,7 +184,8 @@ def _argument(report: Mapping[str, Any]) -> Argument:
     )
 
 
-def _location(report: Mapping[str, Any], root: Path) -> str | None:
+def relative_location(report: Mapping[str, Any], root: Path) -> str | None:
+    """Return the `file` and `line` of a report as `file:line`, relative to `root`; None if they are not known."""
     file, line = report.get("file"), report.get("line")
     if not isinstance(file, str) or "\0" in file:
         return None
@@ -202,7 +203,7 @@ def _failure(report: Mapping[str, Any], root: Path) -> str:
     kind, message = one_line(_text(report.get("type")), 100), one_line(_text(report.get("message")), ERROR_LENGTH)
     text = ": ".join(filter(None, (kind, message)))
     frames = _mappings(report.get("frames"))
-    place = _location(frames[-1], root) if frames else None
+    place = relative_location(frames[-1], root) if frames else None
     return f"{text} ({place})" if place else text
 
 

@@ -151,7 +151,7 @@ max_timeout = 0
         "line 4: projects.web.allow must be an array of globs, not a text",
         "line 5: projects.web.deny must be an array of globs, not a number",
         "line 6: projects.web.confirm is empty",
-        "line 7: projects.web.read_only has a glob with more than 300 characters",
+        "line 7: projects.web.read_only has a glob that cannot be used: it has more than 300 characters",
         "line 8: projects.web.tools must be an array of globs, not a table",
         "line 9: projects.web.exclusive must be an array of globs, not a boolean",
         "line 10: projects.web.max_timeout must be a number of seconds from 1 to 86400, not a text",

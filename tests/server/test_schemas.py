@@ -8,6 +8,7 @@ import pytest
 
 from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
+from qk_mcp.projects.served import ServedProjects
 from qk_mcp.server.schemas import LIST_INPUT, LIST_OUTPUT, RUN_INPUT, RUN_OUTPUT, instructions
 from tests.conftest import Demo
 
@@ -47,7 +48,7 @@ def test_every_optional_parameter_may_be_empty(demo: Demo, value: str | None) ->
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 100, 2_000])
 def test_the_instructions_are_bounded_and_name_projects(count: int, length: int) -> None:
     projects = tuple(Project(alias=f"{'x' * length}{number}", path=Path("/")) for number in range(count))
-    text = instructions(Registry(projects, projects[0] if count == 1 else None))
+    text = instructions(ServedProjects(Registry(projects, projects[0] if count == 1 else None)))
     assert len(text) <= 1_500
     assert all(word in text for word in ("list_tasks", "run_task"))
     shown = [project for project in projects if repr(project.alias) in text]

@@ -5,7 +5,7 @@ It speaks the protocol directly, without an SDK. By default it checks each messa
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.support.answers import Answer, Message
 from tests.support.schema import Frame, SchemaFault, check_notification, check_result, check_structured
@@ -61,6 +61,8 @@ class Client(Wire):
     Without `strict` it accepts messages that break the schema. Other arguments go to Wire.
     """
 
+    capabilities: ClassVar[Frame] = {}
+
     def __init__(self, *args: Any, strict: bool = True, **options: Any) -> None:
         self.version = ""
         self._strict = strict
@@ -75,14 +77,19 @@ class Client(Wire):
         """Keep an answer; check the message against the schema, and the answer against its request."""
         frame = message.frame
         if "method" in frame:
-            if self._strict and "id" in frame:
-                raise SchemaFault(f"the server sends a request: {frame}")
-            if self._strict:
+            if "id" in frame:
+                self.asked(frame)
+            elif self._strict:
                 check_notification(self.version or LEGACY, frame)
         elif frame["id"] is not None or "result" in frame:  # an error without id answers what could not be read
             if self._strict:
                 self._check_answer(frame)
             self.answers[frame["id"]] = Answer(message.at, frame)
+
+    def asked(self, frame: Frame) -> None:
+        """Handle a request of the server in the reader's thread; this client has no capability for any."""
+        if self._strict:
+            raise SchemaFault(f"the server sends a request: {frame}")
 
     def _check_answer(self, frame: Frame) -> None:
         if frame["id"] not in self._asked or frame["id"] in self.answers:
@@ -98,7 +105,7 @@ class Client(Wire):
         check_result(method, self.version, result)
         if method == "tools/list":
             self._schemas = {entry["name"]: entry["outputSchema"] for entry in result["tools"]}
-        if tool in self._schemas and not result.get("isError"):
+        if tool in self._schemas and not result.get("isError") and result.get("resultType") != "input_required":
             check_structured(self._schemas[tool], result["structuredContent"])
 
     def notifications(self, method: str) -> list[Message]:
@@ -128,7 +135,11 @@ class Client(Wire):
         number = len(self._asked) + 1
         meta: Frame = {"progressToken": number} if progress else {}
         if self.version == MODERN:
-            meta |= {f"{_META}protocolVersion": MODERN, f"{_META}clientInfo": _INFO, f"{_META}clientCapabilities": {}}
+            meta |= {
+                f"{_META}protocolVersion": MODERN,
+                f"{_META}clientInfo": _INFO,
+                f"{_META}clientCapabilities": self.capabilities,
+            }
             if log_level:
                 meta[f"{_META}logLevel"] = log_level
         body = dict(params or {}) | ({"_meta": meta} if meta else {})
@@ -147,7 +158,7 @@ class Client(Wire):
         if version == MODERN:
             self.version = MODERN
             return self.request("server/discover").wait()
-        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": _INFO}
+        params = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": _INFO}
         answer = self.request("initialize", params).wait()
         self.notify("notifications/initialized")
         return answer

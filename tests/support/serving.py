@@ -21,6 +21,7 @@ def serving(
     projects: Path | Mapping[str, Path] | None,
     *options: str,
     version: str = LEGACY,
+    kind: type[Client] = Client,
     command: Sequence[str] = (*QK_MCP, "serve"),
     cwd: Path | str | None = None,
     environ: Mapping[str, str] | None = None,
@@ -28,9 +29,10 @@ def serving(
 ) -> Iterator[Client]:
     """Serve `projects` (a single one is called `demo`) and yield a client that has begun a session of `version`.
 
-    With an empty `version`, the test begins the session. `environ` is added to a clean environment whose directories
-    are in `home`. At the end, the server must exit when its stdin is closed and must have written only protocol
-    messages. No process and no temporary file may be left; a test ends what its tasks leave on purpose.
+    With an empty `version`, the test begins the session. `kind` is the class of the client. `environ` is added to a
+    clean environment whose directories are in `home`. At the end, the server must exit when its stdin is closed and
+    must have written only protocol messages. No process and no temporary file may be left; a test ends what its tasks
+    leave on purpose.
     """
     mark = uuid.uuid4().hex
     temporary = home / f"tmp-{mark}"
@@ -38,7 +40,7 @@ def serving(
     if isinstance(projects, Path):
         projects = {"demo": projects}
     flags = [flag for alias, path in (projects or {}).items() for flag in ("--project", f"{alias}:{path}")]
-    client = Client(
+    client = kind(
         [*command, *flags, *options],
         cwd=cwd or home,
         environ=scrubbed(home, **{MARK: mark, "TMPDIR": str(temporary)} | dict(environ or {})),

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter
 
 from qk_mcp.cli.options import (
+    AllowOption,
     ConfigOption,
+    ConfirmOption,
+    DenyOption,
     DescribeTimeoutOption,
     ProjectOption,
     ToolOption,
     check_seconds,
-    registry_of,
+    served_projects,
 )
 from qk_mcp.cli.ui.log import configure_log
 from qk_mcp.errors import InvalidOption
@@ -32,6 +35,9 @@ def serve_command(
     *,
     project: ProjectOption = None,
     config: ConfigOption = None,
+    allow: AllowOption = None,
+    deny: DenyOption = None,
+    confirm: ConfirmOption = None,
     tool: ToolOption = None,
     verbose: Annotated[int, Parameter(name=["--verbose", "-v"], count=True)] = 0,
     quiet: Annotated[int, Parameter(name=["--quiet", "-q"], count=True)] = 0,
@@ -81,20 +87,20 @@ def serve_command(
     check_seconds("--describe-timeout", describe_timeout)
     configure_log(verbose, quiet, log_file)
     web = _http_options(http, token_file, show_token, allow_host or [], auth_issuer, auth_audience)
-    registry = registry_of(project, config)
+    served = served_projects(project, config, allow=allow, deny=deny, confirm=confirm)
     from qk_mcp.server.process import ServeOptions
 
     options = ServeOptions(max_output=max_output, describe_timeout=describe_timeout, warm=warm, tools=tool or ())
     if web is not None:
         from qk_mcp.server.http import serve_http
 
-        serve_http(registry, options, web)
+        serve_http(served, options, web)
     if sys.stdin is not None and sys.stdin.isatty():
         print("qk-mcp waits for an MCP client on stdin; press Ctrl+C to exit", file=sys.stderr)
 
     from qk_mcp.server.stdio import serve_stdio
 
-    serve_stdio(registry, options)
+    serve_stdio(served, options)
 
 
 def _http_options(

@@ -1,0 +1,102 @@
+"""Decides whether the task of a run may start: by the user's rules as they are at that time, and by the person."""
+
+from collections.abc import Sequence
+
+from fastmcp.server.dependencies import get_context
+
+from qk_mcp.errors import NotConfirmed, TaskRefused, UnknownTask
+from qk_mcp.interpreters.plan import Plan
+from qk_mcp.projects.project import TASKS
+from qk_mcp.projects.rules import Rules, combine_rules, decide, restricts_runs
+from qk_mcp.projects.served import ServedProjects
+from qk_mcp.runs.control import Control
+from qk_mcp.runs.gate import Gate, ResolvedTask
+from qk_mcp.runs.run import Request
+from qk_mcp.server.consent import NoConsent, Question, Questions
+from qk_mcp.text import shell_line
+
+__all__ = ["Admission", "limit_timeout"]
+
+
+class Admission:
+    """The decision about one run."""
+
+    def __init__(
+        self, served: ServedProjects, plan: Plan, request: Request, control: Control, questions: Questions
+    ) -> None:
+        self._served = served
+        self._plan = plan
+        self._request = request
+        self._control = control
+        self._questions = questions
+        self._context = get_context()
+        self._agreed: Question | None = None
+
+    def find_gate(self) -> Gate | None:
+        """Return the gate of this run, or None if no rule can keep its task from starting.
+
+        Raises RulesUnknown, and UnknownProject if the project is no longer served.
+        """
+        return self._pass if restricts_runs(self._rules()) else None
+
+    def without_denied(self, failure: UnknownTask) -> UnknownTask:
+        """Return the failure without suggestions that the rules deny."""
+        rules = self._rules()
+        near = [name for name in failure.near if decide(rules, [name]).decision != "refuse"]
+        return UnknownTask(self._plan.project.alias, self._request.task, near)
+
+    async def _pass(self, task: ResolvedTask) -> None:
+        verdict = decide(self._rules(), task.names)
+        alias, root = self._plan.project.alias, self._plan.location.root
+        if verdict.decision == "refuse":
+            raise TaskRefused(alias, self._request.task, verdict.rule, self._command(), root)
+        if verdict.decision == "ask":
+            try:
+                await self._ask(task, verdict.rule)
+            except NoConsent as failure:
+                rule, why = verdict.rule, str(failure)
+                raise NotConfirmed(alias, self._request.task, rule, why, self._command(), root) from None
+
+    async def _ask(self, task: ResolvedTask, rule: str) -> None:
+        question = Question(
+            self._plan.project.alias,
+            str(self._plan.location.root),
+            self._words(),
+            tuple(task.names),
+            self._request.stdin or "",
+            task.location or "",
+            rule,
+        )
+        if question == self._agreed:
+            return  # the first guest of this run has been lost before its task began
+        with self._control.paused():
+            await self._questions.ask(question, self._context)
+        self._agreed = question
+        verdict = decide(self._rules(), task.names)  # the person may also have changed the config
+        if verdict.decision == "refuse":
+            alias, root = self._plan.project.alias, self._plan.location.root
+            raise TaskRefused(alias, self._request.task, verdict.rule, self._command(), root)
+
+    def _rules(self) -> Rules:
+        """Return the current rules for the project; if its alias has another path now, the old ones apply, too."""
+        self._served.check_rules()
+        project = self._plan.project
+        current = self._served.find(project.alias)
+        return current.rules if current.path == project.path else combine_rules(current.rules, [project.rules])
+
+    def _words(self) -> Sequence[str]:
+        """Return the words of the command that runs the task without an agent."""
+        words = [self._request.task, *self._request.args]
+        if self._plan.location.tasks.stem == TASKS:
+            return ("qk", *words)
+        return ("qk-mcp", "run", self._plan.project.alias, *words)
+
+    def _command(self) -> str:
+        return shell_line(self._words())
+
+
+def limit_timeout(timeout: float, rules: Rules) -> tuple[float, str]:
+    """Return a run's timeout within the user's `max_timeout`, and a note if that makes it shorter."""
+    if rules.max_timeout is None or timeout <= rules.max_timeout:
+        return timeout, ""
+    return rules.max_timeout, f"the timeout is {rules.max_timeout:g} s, the longest that the user allows (max_timeout)"

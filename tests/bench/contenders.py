@@ -108,13 +108,16 @@ class Stage:
         """A FastMCP server with one empty tool, called `nothing`."""
         return Contender([sys.executable, "-c", _BARE], self._home(), _SETTINGS[BARE])
 
-    def command_line(self, projects: Mapping[str, Project]) -> Contender:
-        """Our command line, for a user who has registered `projects`."""
+    def command_line(self, projects: Mapping[str, Project], rules: str = "") -> Contender:
+        """Our command line, for a user who has registered `projects`, each with the same rules (TOML)."""
         home = self._home()
         config = home / ".config" / "qk-mcp" / "config.toml"
         config.parent.mkdir(parents=True)
-        declared = [f"{alias} = '{write(home / alias, project)}'" for alias, project in projects.items()]
-        config.write_text("\n".join(["[projects]", *declared, ""]))
+        tables = [
+            f"[projects.{alias}]\npath = '{write(home / alias, project)}'\n{rules}\n"
+            for alias, project in projects.items()
+        ]
+        config.write_text("\n".join(tables))
         config.chmod(0o600)
         return Contender(QK_MCP, home, _SETTINGS[OURS])
 

@@ -1,6 +1,7 @@
 """Running a task that prints one line, with a warm guest and with one that is started for the run."""
 
-from collections.abc import Callable
+import os
+from functools import partial
 
 from tests.bench.answers import check_run
 from tests.bench.client import Server
@@ -8,7 +9,7 @@ from tests.bench.contenders import PEER, Stage
 from tests.bench.projects import LINE, Project
 from tests.bench.rows import Goal, Row, in_turn
 
-__all__ = ["run", "run_large", "run_slow", "run_small"]
+__all__ = ["run", "run_large", "run_recorded", "run_slow", "run_small"]
 
 _WARM = Goal("times", 0.1)
 _COLD = Goal("times", 0.75)
@@ -34,6 +35,36 @@ def run_slow(stage: Stage) -> list[Row]:
     return _runs(stage, "run-slow", "import sleeps 0.3 s", Project(tasks=30, import_seconds=0.3), goals=False)
 
 
+def run_recorded(stage: Stage) -> list[Row]:
+    """With rules and a record, against neither: without a usable state directory, no run is recorded."""
+    projects = {"app": Project(tasks=30)}
+    recorded = stage.command_line(projects, 'deny = ["deploy*", "db:*"]\nconfirm = ["release*"]')
+    plain = stage.command_line(projects).with_environ({"XDG_STATE_HOME": os.devnull})
+    with recorded.serve() as ours, plain.serve() as theirs:
+        works = {"ours": partial(_once, ours), "theirs": partial(_once, theirs)}
+        for server in (ours, theirs):
+            server.initialize()
+        in_turn(1, works)
+        seconds = in_turn(stage.rounds, works)
+    return [
+        Row(
+            key="run-recorded",
+            label="`run_task`, warm, with rules and a record",
+            ours=seconds["ours"],
+            against="without them",
+            theirs=seconds["theirs"],
+            goal=Goal("more", 0.003),
+        )
+    ]
+
+
+def _once(server: Server) -> float:
+    server.settle()
+    answer = server.ask("run_task", task_name="line")
+    check_run(answer.data, LINE)
+    return answer.seconds
+
+
 def _runs(stage: Stage, key: str, what: str, project: Project, *, goals: bool = True) -> list[Row]:
     projects = {"app": project}
     with (
@@ -41,18 +72,7 @@ def _runs(stage: Stage, key: str, what: str, project: Project, *, goals: bool = 
         stage.ours(projects, "--no-warm").serve() as cold,
         stage.peer(projects).serve() as peer,
     ):
-
-        def once(server: Server) -> float:
-            server.settle()
-            answer = server.ask("run_task", task_name="line")
-            check_run(answer.data, LINE)
-            return answer.seconds
-
-        works: dict[str, Callable[[], float]] = {
-            "warm": lambda: once(warm),
-            "cold": lambda: once(cold),
-            "peer": lambda: once(peer),
-        }
+        works = {"warm": partial(_once, warm), "cold": partial(_once, cold), "peer": partial(_once, peer)}
         for server in (warm, cold, peer):
             server.initialize()
         in_turn(1, works)  # uncounted: the first run in a project is always cold

@@ -24,6 +24,7 @@ USUAL: dict[str, Scenario] = {
     "run-1": running.run_small,
     "run-300": running.run_large,
     "run-slow": running.run_slow,
+    "run-recorded": running.run_recorded,
     "lines": printing.lines,
     "redaction": printing.redacted_lines,
     "bytes": answering.sizes,

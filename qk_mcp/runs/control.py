@@ -25,6 +25,8 @@ class Control:
         """The output by stream, from the time that the run has a guest."""
         self.find_gate: Callable[[], Gate | None] = lambda: None
         """Returns the gate that the task must pass, or None; called when a guest is there. May raise a refusal."""
+        self.on_wait: Callable[[str], object] | None = None
+        """Called with the run that this one waits for, if another run of an exclusive task is under way."""
 
     def stop(self, by: str) -> None:
         """Stop the run, unless its task has ended. The first stop counts."""

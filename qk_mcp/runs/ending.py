@@ -12,6 +12,7 @@ from typing import Any
 from qk_mcp.host.drain import drain_pipes
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.stop import LeftRunning, left_running, stop_guest
+from qk_mcp.runs.exclusive import TaskLock
 from qk_mcp.runs.streams import StdinFeeder, StreamReader
 
 __all__ = ["Ending", "attempt", "end_run"]
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 class Ending:
     """How a run came to its end, and what the end found."""
 
+    lock: TaskLock
+    """Keeps other runs of an exclusive task from starting."""
     reply: Mapping[str, Any] | None = None
     """The guest's answer to the request."""
     by_itself: bool = False
@@ -59,6 +62,8 @@ async def end_run(guest: Guest, readers: Sequence[StreamReader], feeder: StdinFe
         drain_pipes([pipe for pipe in open_pipes if pipe is not None], keep=ending.by_itself)
     with attempt("end the supervisor", failures):
         await guest.release()
+    with attempt("release the lock of the task", failures):
+        ending.lock.release()
 
 
 @contextmanager

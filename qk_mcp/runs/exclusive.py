@@ -16,9 +16,12 @@ from pathlib import Path
 import anyio
 
 from qk_mcp.errors import LockUnusable
+from qk_mcp.host.guest import Guest
+from qk_mcp.projects.rules import matches_loosely
+from qk_mcp.runs.gate import Gate, ResolvedTask
 from qk_mcp.text import one_line
 
-__all__ = ["TaskLock", "lock_file"]
+__all__ = ["TaskLock", "add_lock"]
 
 _PAUSE = 0.05
 """Seconds between two attempts to get a lock."""
@@ -26,66 +29,79 @@ _SIZE = 2_000
 """Bytes of a lock file that are read."""
 
 
-def lock_file(directory: Path, root: tuple[int, int], task: str) -> Path:
-    """Return the lock file in `directory` for a task by its first name; `root` is the device and inode of the root."""
-    return directory / f"{sha256(json.dumps([*root, task]).encode()).hexdigest()[:32]}.lock"
-
-
 class TaskLock:
-    """The lock of one run, to get and to release once."""
+    """The lock of one run. Most runs need none and never acquire it."""
 
-    def __init__(self, file: Path, task: str, owner: str, pid: int) -> None:
-        """Name the task, who runs it, and the process that lives until the end of the run."""
-        self._file = file
-        self._task = task
+    def __init__(self, directory: Path, owner: str, pid: int) -> None:
+        """Use the files in `directory`. `owner` says who runs the task, `pid` is a process that lives until the end."""
+        self._directory = directory
         self._owner = owner
         self._pid = pid
         self._descriptor: int | None = None
         self.other = ""
-        """The run that has or had the lock; empty as long as this one has not waited."""
-        self.on_wait: Callable[[str], object] | None = None
-        """Called with that other run when this one begins to wait."""
+        """The run that this one has waited for; empty if it had to wait for none."""
         self.waited = 0.0
-        """Seconds that this run has waited for the lock."""
+        """Seconds of that wait."""
+        self.is_waiting = False
+        """Whether the wait has not ended, or ended without the lock."""
 
-    @property
-    def is_held(self) -> bool:
-        """Whether this run has the lock."""
-        return self._descriptor is not None
+    async def acquire(self, root: tuple[int, int], task: str, on_wait: Callable[[str], object] | None = None) -> int:
+        """Wait until no other run has the lock. Returns its descriptor.
 
-    async def acquire(self) -> int:
-        """Wait until the lock is free. Returns its descriptor. Raises `LockUnusable`."""
+        `root` is the device and inode of the project's root, `task` the first name of the task. Calls `on_wait` with
+        the other run if there is one. Raises LockUnusable.
+        """
+        file = self._directory / f"{sha256(json.dumps([*root, task]).encode()).hexdigest()[:32]}.lock"
+        descriptor = -1
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            await self._wait(descriptor, on_wait)
+            _write_owner(descriptor, {"by": self._owner, "pid": self._pid, "since": time.time()})
+            self._descriptor, descriptor = descriptor, -1
+            return self._descriptor
+        except OSError as error:
+            raise LockUnusable(task, file, error) from None
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    async def _wait(self, descriptor: int, on_wait: Callable[[str], object] | None) -> None:
         began = time.monotonic()
-        try:
-            descriptor = self._open()
-        except OSError as error:
-            raise LockUnusable(self._task, self._file, error) from None
-        try:
-            while not _try_lock(descriptor):
-                new, self.other = not self.other, _read_owner(descriptor)
-                if new and self.on_wait is not None:
-                    self.on_wait(self.other)
-                await anyio.sleep(_PAUSE)
-                self.waited = time.monotonic() - began
-            _write_owner(descriptor, {"by": self._owner, "pid": self._pid, "task": self._task, "since": time.time()})
-        except OSError as error:
-            os.close(descriptor)
-            raise LockUnusable(self._task, self._file, error) from None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        self._descriptor = descriptor
-        return descriptor
+        while not _try_lock(descriptor):
+            self.other = _read_owner(descriptor)
+            if on_wait is not None and not self.is_waiting:
+                on_wait(self.other)
+            self.is_waiting = True
+            await anyio.sleep(_PAUSE)
+            self.waited = time.monotonic() - began
+        self.is_waiting = False
 
     def release(self) -> None:
-        """Release the lock, unless the run's supervisor still lives. Does nothing if the lock is not held."""
+        """Release the lock. Does nothing if it is not acquired."""
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             os.close(descriptor)
 
-    def _open(self) -> int:
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+def add_lock(gate: Gate | None, lock: TaskLock, guest: Guest, on_wait: Callable[[str], object] | None) -> Gate | None:
+    """Return a gate that passes `gate`, and then waits for the lock if the guest's task is exclusive.
+
+    Returns `gate` itself if the project has no exclusive tasks.
+    """
+    globs = guest.plan.project.rules.exclusive
+    if not globs:
+        return gate
+
+    async def gate_with_lock(task: ResolvedTask) -> None:
+        if gate is not None:
+            await gate(task)
+        if matches_loosely(globs, task.names):
+            guest.share_lock(await lock.acquire(guest.plan.root, task.names[0], on_wait))
+            if gate is not None and lock.waited:
+                await gate(task)  # the rules may have changed meanwhile
+
+    return gate_with_lock
 
 
 def _try_lock(descriptor: int) -> bool:

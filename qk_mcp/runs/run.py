@@ -12,13 +12,14 @@ from typing import Any
 
 import anyio
 
-from qk_mcp.errors import QkMcpError, RunLost, RunStopped, RunTimedOut, UnknownTask
+from qk_mcp.errors import QkMcpError, RunLost, RunStopped, RunTimedOut, TaskBusy, UnknownTask
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.stop import GRACE, LeftRunning
 from qk_mcp.redact import Redactor, redact_json, redact_text
 from qk_mcp.runs.control import Control
 from qk_mcp.runs.ending import Ending, attempt, end_run
 from qk_mcp.runs.excerpt import MAX_OUTPUT, Excerpt, cut_output, json_size
+from qk_mcp.runs.exclusive import TaskLock, add_lock
 from qk_mcp.runs.gate import pass_gate
 from qk_mcp.runs.output import Capture, Captured
 from qk_mcp.runs.output_files import stream_file
@@ -36,6 +37,8 @@ _STOP_TIME = 1.5
 """Seconds left for stopping a run, so that its answer arrives before the timeout; a longer grace adds to them."""
 _LONG = 10.0
 """Seconds of a timeout that includes the time for stopping."""
+_LONG_WAIT = 1.0
+"""Seconds of a wait for another run that an answer mentions."""
 _PROBLEMS = 5
 """Unreadable reports that are named."""
 _HEADERS = 300
@@ -62,6 +65,8 @@ class Request:
     """Where the complete streams go, with a suffix for each: see `output_path`."""
     keeps_output: bool = False
     """Whether the files stay although the answer is complete."""
+    owner: str = "another run"
+    """Who runs the task, for others that wait for its end."""
 
     @property
     def limit(self) -> float | None:
@@ -167,7 +172,7 @@ async def _run(
         for pipe, stream in pipes
     ]
     feeder = StdinFeeder(guest.stdin, request.stdin)
-    ending = Ending()
+    ending = Ending(TaskLock(request.output.parent.with_name("locks"), request.owner, guest.process.pid))
     try:
         await _wait_for_end(guest, request, captures, control, ending)
     finally:
@@ -178,12 +183,17 @@ async def _run(
         raise await _failure(guest, request, control, ending, stdout, stderr)
     more = f"{ending.others} more processes are left running" if ending.others else ""
     tests = redact_json(await _tests(guest, began_at, request.max_output // 4, ending.failures), secrets, redacted)
-    note = redact_text("\n".join(filter(None, (guest.plan.note, more, *ending.failures))), secrets, redacted)
+    note = "\n".join(filter(None, (guest.plan.note, _wait_note(ending.lock), more, *ending.failures)))
+    note = redact_text(note, secrets, redacted)
     names = tuple(sorted(redacted))
     extras = _extras(ending.left, tests, note, names)
     room = request.max_output - len(json.dumps(extras, ensure_ascii=False).encode()) - _HEADERS
     texts = await _cut(stdout, stderr, room, failed=guest.exit_code != 0)
     return Run(guest.exit_code, *texts, ending.left, tests, note, names, time.monotonic() - began)
+
+
+def _wait_note(lock: TaskLock) -> str:
+    return f"waited {lock.waited:.0f} s for {lock.other}" if lock.waited >= _LONG_WAIT else ""
 
 
 async def _wait_for_end(
@@ -192,7 +202,7 @@ async def _wait_for_end(
     """Send the request and wait until the task has ended or the time is over. Completes `ending`."""
     with control.limited() as timer:
         guest.on_stop = timer.cancel
-        gate = control.find_gate()
+        gate = add_lock(control.find_gate(), ending.lock, guest, control.on_wait)
         await guest.ask(
             {
                 "do": "run",
@@ -235,6 +245,8 @@ async def _failure(
         return await _with_output(failure, stdout, stderr, request.max_output)
     if control.stopped:
         return RunStopped(request.task, control.stopped, survivors=alive)
+    if ending.timed_out and request.timeout is not None and ending.lock.is_waiting:
+        return TaskBusy(request.task, request.timeout, ending.lock.other)
     if ending.timed_out and request.timeout is not None:
         failure = partial(
             RunTimedOut,

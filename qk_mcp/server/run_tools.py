@@ -183,6 +183,7 @@ class RunTools:
             files={stream: str(stream_file(request.output, stream)) for stream in ("stdout", "stderr")},
             server=self._recorder.server,
         )
+        request = replace(request, owner=f"run {record.run} of {record.client or 'an unnamed client'}")
 
         async def running(run: ServerRun) -> Run:
             end: dict[str, Any] = {"state": "lost"}

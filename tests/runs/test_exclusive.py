@@ -1,18 +1,17 @@
 """Locks of tasks: who has one, who waits for one, and when it ends."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import pytest
 
 from qk_mcp.errors import LockUnusable
-from qk_mcp.runs.exclusive import TaskLock, lock_file
+from qk_mcp.runs.exclusive import TaskLock
 
 pytestmark = pytest.mark.anyio
 
-type MakeLock = Callable[[str], TaskLock]
+ROOT, TASK = (1, 2), "build"
 
 
 @pytest.fixture
@@ -21,79 +20,89 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return lock_file(tmp_path / "locks", (1, 2), "build")
+def locks(tmp_path: Path) -> tuple[TaskLock, TaskLock]:
+    """The locks of two runs."""
+    return TaskLock(tmp_path / "locks", "the first run", 4711), TaskLock(tmp_path / "locks", "the second run", 4712)
 
 
-@pytest.fixture
-def make_lock(file: Path) -> MakeLock:
-    return lambda owner: TaskLock(file, "build", owner, 4711)
-
-
-def test_roots_and_tasks_have_locks_of_their_own(tmp_path: Path) -> None:
-    places = [((1, 2), "build"), ((1, 2), "test"), ((1, 3), "build"), ((12, 0), "x")]
-    assert len({lock_file(tmp_path, root, task) for root, task in places}) == len(places)
-
-
-async def test_a_second_run_waits_for_the_first_and_knows_it(make_lock: MakeLock, file: Path) -> None:
+async def test_a_second_run_waits_for_the_first_and_knows_it(locks: tuple[TaskLock, TaskLock], tmp_path: Path) -> None:
+    first, second = locks
+    others: list[str] = []
     waiting = anyio.Event()
-    first, second = make_lock("the first run"), make_lock("the second run")
-    second.on_wait = lambda _: waiting.set()
-    await first.acquire()
+
+    def on_wait(other: str) -> None:
+        others.append(other)
+        waiting.set()
+
+    await first.acquire(ROOT, TASK)
+    [file] = (tmp_path / "locks").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(second.acquire)
+        tasks.start_soon(second.acquire, ROOT, TASK, on_wait)
         await waiting.wait()
-        assert second.other.startswith("the first run (process 4711), since ")
-        assert not second.is_held
+        assert second.is_waiting
         first.release()
-    assert second.is_held
+    [other] = others
+    assert other.startswith("the first run (process 4711), since ")
+    assert second.other == other
     assert second.waited > 0
+    assert not second.is_waiting
     second.release()
 
 
-async def test_a_cancelled_wait_leaves_nothing(make_lock: MakeLock) -> None:
-    first, second = make_lock("one"), make_lock("two")
-    await first.acquire()
+@pytest.mark.parametrize("place", [((1, 3), "build"), ((1, 2), "test"), ((12, 0), "build")])
+async def test_roots_and_tasks_have_locks_of_their_own(
+    locks: tuple[TaskLock, TaskLock], place: tuple[tuple[int, int], str]
+) -> None:
+    await locks[0].acquire(ROOT, TASK)
+    await locks[1].acquire(*place)
+    assert not locks[1].waited
+    for lock in locks:
+        lock.release()
+
+
+async def test_a_cancelled_wait_leaves_nothing(locks: tuple[TaskLock, TaskLock]) -> None:
+    first, second = locks
+    await first.acquire(ROOT, TASK)
     before = _descriptors()
     with anyio.move_on_after(0.1) as limit:
-        await second.acquire()
+        await second.acquire(ROOT, TASK)
     assert limit.cancelled_caught
+    assert second.is_waiting
     assert _descriptors() == before
     first.release()
-    await second.acquire()
+    await second.acquire(ROOT, TASK)
     second.release()
 
 
-async def test_a_lock_lasts_as_long_as_there_is_a_copy_of_its_descriptor(make_lock: MakeLock) -> None:
-    first, second = make_lock("one"), make_lock("two")
-    descriptor = await first.acquire()
-    copy = os.dup(descriptor)
+async def test_a_lock_lasts_as_long_as_there_is_a_copy_of_its_descriptor(locks: tuple[TaskLock, TaskLock]) -> None:
+    first, second = locks
+    copy = os.dup(await first.acquire(ROOT, TASK))
     first.release()
     with anyio.move_on_after(0.1) as limit:
-        await second.acquire()
+        await second.acquire(ROOT, TASK)
     assert limit.cancelled_caught
     os.close(copy)
-    await second.acquire()
+    await second.acquire(ROOT, TASK)
     second.release()
 
 
-async def test_an_unreadable_owner_is_another_run(make_lock: MakeLock, file: Path) -> None:
-    first, second = make_lock("one"), make_lock("two")
-    await first.acquire()
+async def test_an_unreadable_owner_is_another_run(locks: tuple[TaskLock, TaskLock], tmp_path: Path) -> None:
+    first, second = locks
+    await first.acquire(ROOT, TASK)
+    [file] = (tmp_path / "locks").iterdir()
     file.write_bytes(b"\xff{")
     with anyio.move_on_after(0.1):
-        await second.acquire()
+        await second.acquire(ROOT, TASK)
     assert second.other == "another run"
     first.release()
 
 
-async def test_a_lock_file_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+async def test_a_lock_file_that_cannot_be_made_is_an_error(locks: tuple[TaskLock, TaskLock], tmp_path: Path) -> None:
     (tmp_path / "locks").write_text("a file")
-    lock = TaskLock(lock_file(tmp_path / "locks", (1, 2), "build"), "build", "a run", 1)
     with pytest.raises(LockUnusable, match=r"cannot be used: (Not a directory|File exists)"):
-        await lock.acquire()
+        await locks[0].acquire(ROOT, TASK)
 
 
 def _descriptors() -> set[str]:

@@ -98,11 +98,14 @@ async def _run(project: "Project", task: str, args: Sequence[str], limit: float 
     from qk_mcp.cli.ui.writer import PausableWriter
     from qk_mcp.host.launch import start_guest
     from qk_mcp.interpreters.plan import resolve
+    from qk_mcp.runs.control import Control
     from qk_mcp.runs.output_files import output_path, outputs_directory
     from qk_mcp.runs.record import new_run_id
     from qk_mcp.runs.run import Request, run_in_guest
 
-    request = Request(task=task, args=args, timeout=limit, output=output_path(outputs_directory(), task, new_run_id()))
+    output = output_path(outputs_directory(), task, new_run_id())
+    request = Request(task=task, args=args, timeout=limit, output=output, owner="qk-mcp run")
+    control = Control(limit)
     failures: list[OSError] = []
 
     def give_up(error: OSError) -> None:
@@ -112,12 +115,16 @@ async def _run(project: "Project", task: str, args: Sequence[str], limit: float 
     def show(stream: "Stream", data: bytes) -> "asyncio.Future[None] | None":
         return writer.write(1 if stream == "stdout" else 2, data)
 
+    def show_wait(other: str) -> None:
+        writer.write(2, printable(f"{task!r} runs one at a time; it waits for {other}\n").encode())
+
+    control.on_wait = show_wait
     with anyio.CancelScope() as scope:
         writer = PausableWriter(give_up)
         guest = start_guest(resolve(project, os.environ), stdin=None if os.isatty(0) else 0).listen()
         ended = False
         try:
-            outcome = await run_in_guest(guest, request, sink=None if as_json else show)
+            outcome = await run_in_guest(guest, request, sink=None if as_json else show, control=control)
             if as_json:
                 writer.write(1, json.dumps(outcome.answer(), indent=2).encode() + b"\n")
             elif outcome.left:

@@ -269,9 +269,9 @@ class GuestFailed(QkMcpError):
 class OutOfProcesses(QkMcpError):
     """The system starts no more processes or threads for this user."""
 
-    def __init__(self, why: str, subject: str = "") -> None:
+    def __init__(self, why: str, alias: str = "") -> None:
         super().__init__(
-            f"{_of(subject)}no process can be started",
+            f"{_of(alias)}no process can be started",
             f"{why}: the limit of this user or this machine is reached.",
             "end processes that are not needed, or raise the limit (ulimit -u), then try again",
         )

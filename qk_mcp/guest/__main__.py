@@ -23,7 +23,7 @@ __all__ = ["main"]
 def main(control: int, supervision: int, mark: str) -> None:
     """Fork; supervise in the parent, answer one request in the child."""
     _load_package()
-    from qk_mcp_guest.supervisor import supervise  # type: ignore[import-not-found]
+    from qk_mcp_guest.supervisor import NO_FORK, supervise  # type: ignore[import-not-found]
 
     os.set_inheritable(control, False)
     os.set_inheritable(supervision, False)
@@ -35,7 +35,10 @@ def main(control: int, supervision: int, mark: str) -> None:
     single_threaded = len(sys._current_frames()) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads
-        child = os.fork()
+        try:
+            child = os.fork()
+        except OSError:
+            os._exit(NO_FORK)  # the limit of processes is reached
     if child:
         os.close(control)
         supervise(child, supervision, mark)

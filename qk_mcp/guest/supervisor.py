@@ -27,7 +27,10 @@ from typing import NoReturn
 from .cgroup import create_cgroup, kill_cgroup, remove_cgroup
 from .process_tree import kill_members, members_of, own_children
 
-__all__ = ["supervise"]
+__all__ = ["NO_FORK", "supervise"]
+
+NO_FORK = 71
+"""The exit code (EX_OSERR of sysexits.h) if no child can be forked."""
 
 _KILL_LIMIT = 1.0
 """Seconds in which the tree is killed."""

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any, Self
 
 from qk_mcp.guest.control import GO
+from qk_mcp.guest.supervisor import NO_FORK
 from qk_mcp.interpreters.plan import Plan
 
 __all__ = ["CHILD_VARIABLES", "Guest"]
@@ -78,6 +79,11 @@ class Guest:
         self._control = control
         self._supervision = supervision
         self._unread = bytearray()
+
+    @property
+    def could_not_fork(self) -> bool:
+        """Whether it ended at once, because the limit of processes is reached."""
+        return self.leader is None and self.process.returncode == NO_FORK
 
     def listen(self) -> Self:
         """Receive the supervisor's events in the running event loop."""

@@ -1,5 +1,6 @@
 """Starts guests, in the project's root and with the project's interpreter and environment."""
 
+import errno
 import os
 import secrets
 import socket
@@ -9,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from weakref import WeakSet
 
-from qk_mcp.errors import GuestFailed, ServerOutdated
+from qk_mcp.errors import GuestFailed, OutOfProcesses, ServerOutdated
 from qk_mcp.host.guest import CHILD_VARIABLES, Guest
 from qk_mcp.interpreters.activation import MARK
 from qk_mcp.interpreters.plan import Plan
@@ -26,7 +27,7 @@ _guests: "WeakSet[Guest]" = WeakSet()
 
 
 def start_guest(plan: Plan, stdin: int | None = None) -> Guest:
-    """Start a guest; raise `GuestFailed` or `ServerOutdated` if that is impossible.
+    """Start a guest; raise `GuestFailed`, `OutOfProcesses` or `ServerOutdated` if that is impossible.
 
     With `stdin`, that descriptor is its standard input, and nothing reads from the guest's stdin pipe.
     """
@@ -71,6 +72,8 @@ def start_guest(plan: Plan, stdin: int | None = None) -> Guest:
         _close(ours)
         for descriptor in outer:
             os.close(descriptor)
+        if isinstance(error, OSError) and error.errno in (errno.EAGAIN, errno.ENOMEM):
+            raise OutOfProcesses(error.strerror or "fork failed", alias) from error
         raise GuestFailed(alias, str(interpreter.python), error) from error
     finally:
         _close(theirs)

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from qk_mcp.errors import QkMcpError, RunLost, RunStopped, RunTimedOut, TaskBusy, UnknownTask
+from qk_mcp.errors import OutOfProcesses, QkMcpError, RunLost, RunStopped, RunTimedOut, TaskBusy, UnknownTask
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.stop import GRACE, LeftRunning
 from qk_mcp.redact import Redactor, redact_json, redact_text
@@ -257,6 +257,8 @@ async def _failure(
             survivors=alive,
         )
         return await _with_output(failure, stdout, stderr, request.max_output)
+    if guest.could_not_fork:
+        return OutOfProcesses("its interpreter cannot fork", guest.plan.project.alias)
     if guest.leader is None and guest.process.returncode is not None:
         return explain_death(guest.plan, guest.process.returncode, stdout.end + stderr.end)
     if guest.exit_code is None:

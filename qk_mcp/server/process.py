@@ -10,8 +10,6 @@ import logging
 import os
 import signal
 import sys
-import threading
-import time
 import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -48,6 +46,8 @@ _PREFETCHED = 8
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LAST_CALL = 1.9
 """Seconds after which the process exits in any case; clients wait about two."""
+_last_calls: list[tuple[int, str]] = []
+"""The exit code and the reason of the exit to come."""
 _clean_ups: list[Callable[[], None]] = []
 
 
@@ -74,6 +74,7 @@ def begin_process(served: ServedProjects) -> None:
     gc.disable()  # saves a tenth of the start
     for number in _STOPPING:
         signal.signal(number, lambda number, _: exit_process(128 + number, signal.Signals(number).name))
+    signal.signal(signal.SIGALRM, lambda *_: exit_process(*_last_calls[0]))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if the client ignores it, the exit codes of children are lost
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the client may have blocked signals
 
@@ -119,7 +120,7 @@ def run_server(
             tasks.start_soon(server.prepare, _prefetched(served))
             tasks.start_soon(server.watch)
             for clean_up in (remove_stale_reports, remove_empty_cgroups):
-                tasks.start_soon(anyio.to_thread.run_sync, clean_up)
+                tasks.start_soon(_run_in_thread, clean_up)
             tasks.start_soon(server.keep_pruning)
             await converse()
             tasks.cancel_scope.cancel()
@@ -132,6 +133,15 @@ def run_server(
         log.exception("the server failed; this is a defect of qk-mcp")
         exit_process(1, "a defect")
     exit_process(0, reason)
+
+
+async def _run_in_thread(clean_up: Callable[[], None]) -> None:
+    import anyio
+
+    try:
+        await anyio.to_thread.run_sync(clean_up)
+    except RuntimeError as error:  # no thread can be started; the next server cleans up
+        log.debug("no clean-up: %s", error)
 
 
 def _prefetched(served: ServedProjects) -> list[Project]:
@@ -173,13 +183,13 @@ def _handle_signals(server: "TaskServer") -> None:
 
 
 def exit_in(seconds: float, code: int, reason: str) -> None:
-    """Exit after `seconds`, whatever the event loop does."""
+    """Exit after `seconds`, whatever the event loop does. The first call counts.
 
-    def exit_late() -> None:
-        time.sleep(seconds)
-        exit_process(code, reason)
-
-    threading.Thread(target=exit_late, daemon=True).start()
+    The system's timer needs no thread, which could not start when a task has used up the processes of the user.
+    """
+    if not _last_calls:
+        _last_calls.append((code, reason))
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def at_exit(clean_up: Callable[[], None]) -> None:

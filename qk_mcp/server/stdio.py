@@ -4,11 +4,14 @@ import os
 import select
 import sys
 import threading
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from qk_mcp.projects.served import ServedProjects
 from qk_mcp.server.process import LAST_CALL, ServeOptions, begin_process, build_server, exit_in, run_server
-from qk_mcp.server.streams import open_client_streams
+from qk_mcp.server.streams import ClientLines, ClientMessages, open_client_streams
+
+if TYPE_CHECKING:
+    from fastmcp import FastMCP
 
 __all__ = ["serve_stdio"]
 
@@ -23,13 +26,24 @@ def serve_stdio(served: ServedProjects, options: ServeOptions) -> NoReturn:
     server = build_server(served, options)
     app = server.app()
     sys.stdout.flush()
-    open_client_streams(from_client, to_client)
+    lines, messages = open_client_streams(from_client, to_client)
 
     async def converse() -> None:
         _watch_for_hangup(from_client)
-        await app.run_async(transport="stdio", show_banner=False)
+        await _converse(app, lines, messages)
 
     run_server(server, served, converse, "the client closed stdin")
+
+
+async def _converse(app: "FastMCP[None]", lines: ClientLines, messages: ClientMessages) -> None:
+    """Do what `FastMCP.run_stdio_async` does (4.2.3), but with our own streams."""
+    from fastmcp.server.context import set_transport
+    from mcp.server.stdio import stdio_server
+
+    set_transport("stdio")
+    streams: Any = (lines, messages)  # they have the methods of the files that are expected
+    async with app._lifespan_manager(), stdio_server(*streams) as (incoming, outgoing):
+        await app._mcp_server.run(incoming, outgoing, app._mcp_server.create_initialization_options())
 
 
 def _take_standard_streams() -> tuple[int, int]:

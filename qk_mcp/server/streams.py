@@ -7,14 +7,20 @@
   raise out of their transport.
 """
 
-import io
+import asyncio
 import os
+import queue
 import re
 import select
-import sys
 import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self
 
-__all__ = ["open_client_streams"]
+from qk_mcp.errors import OutOfProcesses
+
+__all__ = ["ClientLines", "ClientMessages", "open_client_streams"]
 
 _CHUNK = 1 << 16
 _BOM = b"\xef\xbb\xbf"
@@ -27,11 +33,13 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _REPLACEMENT = rb"\ufffd"
 
 
-def open_client_streams(reading: int, writing: int) -> None:
-    """Make `sys.stdin` and `sys.stdout` the streams of the client on two descriptors."""
+def open_client_streams(reading: int, writing: int) -> "tuple[ClientLines, ClientMessages]":
+    """Return the streams of the client on two descriptors. Starts their threads; raises OutOfProcesses."""
     ended = threading.Event()
-    sys.stdin = io.TextIOWrapper(io.BufferedReader(_Lines(reading, ended), _CHUNK), encoding="utf-8")
-    sys.stdout = io.TextIOWrapper(io.BufferedWriter(_Messages(writing, ended), _CHUNK), encoding="utf-8")
+    try:
+        return ClientLines(reading, ended), ClientMessages(writing, ended)
+    except RuntimeError as error:
+        raise OutOfProcesses(str(error)) from None
 
 
 def _without_surrogates(line: bytes) -> bytes:
@@ -47,35 +55,77 @@ def _wait(descriptor: int, event: int) -> None:
     poll.poll()
 
 
-class _Lines(io.RawIOBase):
-    """Reads whole lines from a descriptor, and sets `ended` at the end of them."""
+class _Worker:
+    """A thread that calls one function after the other.
+
+    The event loop's own worker threads end when they are idle, and a new one cannot start when a task has used up the
+    processes of the user.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+        threading.Thread(target=self._work, daemon=True).start()
+
+    async def run[T](self, function: Callable[[], T]) -> T:
+        """Call `function` in the thread."""
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._jobs.put((result, function))
+        return await result
+
+    def _work(self) -> None:
+        while True:
+            result, function = self._jobs.get()
+            value, failure = None, None
+            try:
+                value = function()
+            except BaseException as error:
+                failure = error
+            result.get_loop().call_soon_threadsafe(_settle, result, value, failure)
+
+
+def _settle(result: "asyncio.Future[Any]", value: Any, failure: BaseException | None) -> None:
+    if result.done():
+        return  # the wait was cancelled
+    if failure is None:
+        result.set_result(value)
+    else:
+        result.set_exception(failure)
+
+
+class ClientLines:
+    """Iterates over the client's lines, and sets `ended` at the end of them."""
 
     def __init__(self, descriptor: int, ended: threading.Event) -> None:
         self._descriptor = descriptor
         self._ended = ended
-        self._line = bytearray()
-        self._ready = bytearray()
+        self._rest = bytearray()
+        self._lines: deque[bytes] = deque()
+        self._worker = _Worker()
 
-    def readable(self) -> bool:
-        return True
+    def __aiter__(self) -> Self:
+        return self
 
-    def readinto(self, target: memoryview) -> int:  # type: ignore[override]
-        while not self._ready:
+    async def __anext__(self) -> str:
+        if not self._lines:
+            await self._worker.run(self._read_lines)
+        if not self._lines:
+            raise StopAsyncIteration
+        return _without_surrogates(self._lines.popleft()).decode("utf-8", "replace")
+
+    def _read_lines(self) -> None:
+        while not self._lines:
             data = self._read()
             if not data:
                 self._ended.set()
-                if not self._line:
-                    return 0
-            *lines, rest = data.split(b"\n") if data else (b"", b"")
-            for line in lines:
-                self._line += line
-                self._ready += _without_surrogates(bytes(self._line)) + (b"\n" if data else b"")
-                self._line.clear()
-            self._line += rest
-        count = min(len(target), len(self._ready))
-        target[:count] = self._ready[:count]
-        del self._ready[:count]
-        return count
+                if self._rest:
+                    self._lines.append(bytes(self._rest))
+                    self._rest.clear()
+                return
+            head, newline, tail = data.rpartition(b"\n")
+            if newline:
+                self._lines.extend(line + b"\n" for line in bytes(self._rest + head).split(b"\n"))
+                self._rest.clear()
+            self._rest += tail
 
     def _read(self) -> bytes:
         while True:
@@ -85,20 +135,28 @@ class _Lines(io.RawIOBase):
                 _wait(self._descriptor, select.POLLIN)
 
 
-class _Messages(io.RawIOBase):
+class ClientMessages:
     """Writes to a descriptor as long as the client listens."""
 
     def __init__(self, descriptor: int, ended: threading.Event) -> None:
         self._descriptor = descriptor
         self._ended = ended
+        self._waiting = ""
+        self._worker = _Worker()
 
-    def writable(self) -> bool:
-        return True
+    async def write(self, text: str) -> None:
+        """Take a text, which `flush` writes."""
+        self._waiting += text
 
-    def write(self, data: memoryview) -> int:  # type: ignore[override]
-        while not self._ended.is_set():
+    async def flush(self) -> None:
+        """Write what waits. Raises BrokenPipeError if the client has closed its end."""
+        data, self._waiting = self._waiting.encode(), ""
+        await self._worker.run(partial(self._write, data))
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest and not self._ended.is_set():
             try:
-                return os.write(self._descriptor, data)
+                rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:
                 _wait(self._descriptor, select.POLLOUT)
-        return len(data)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qk_mcp.errors import ProjectBroken, QkMcpError, TemporaryDirectoryUnusable
+from qk_mcp.errors import OutOfProcesses, ProjectBroken, QkMcpError, TemporaryDirectoryUnusable
 from qk_mcp.guest.file_trace import unchanged
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.launch import start_guest
@@ -107,6 +107,8 @@ async def finish_description(started: StartedDescription, seconds: float) -> Des
     finally:
         remove_report(started.report)
     plan = guest.plan
+    if guest.could_not_fork:
+        raise OutOfProcesses("its interpreter cannot fork", plan.project.alias)
     if report is None and in_time:
         return Description(plan, explain_death(plan, guest.exit_code, output), {})
     if report is None:

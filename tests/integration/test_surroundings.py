@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from tests.conftest import Serve
 from tests.support.client import Client
 from tests.support.environment import QK_MCP, scrubbed
 from tests.support.environments import make_venv
-from tests.support.namespaces import needs_namespaces
-from tests.support.processes import descriptors, read_pid
+from tests.support.namespaces import FEW_PROCESSES, needs_namespaces
+from tests.support.processes import descriptors, read_pid, until
 from tests.support.projects import make_project
 from tests.support.serving import serving
 
@@ -323,3 +324,49 @@ def test_a_server_without_its_own_files_says_so(serve: Serve, tmp_path: Path) ->
     refusal = client.run("hello").refusal
     assert f"{copy}/qk_mcp/guest/__main__.py no longer exists" in refusal
     assert "restart the server" in refusal
+
+
+USES_UP = """
+    import os, signal, time
+    from pathlib import Path
+    from quickie import task
+
+    @task
+    def use_up():
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while not Path("enough").exists():
+            try:
+                if os.fork() == 0:
+                    time.sleep(600)
+                    os._exit(0)
+            except BlockingIOError:
+                Path("full").touch()
+                time.sleep(0.05)
+
+    @task
+    def hello():
+        print("hello")
+"""
+
+
+@pytest.mark.long
+@needs_namespaces
+def test_a_server_answers_although_no_process_can_be_started(serve: Serve, project: Callable[..., Path]) -> None:
+    """Longer than idle threads of a pool live: a new one could not start."""
+    root = project(USES_UP)
+    client = serve(root, "--no-warm", command=[*FEW_PROCESSES, *QK_MCP, "serve"])
+    assert client.run("hello").data["stdout"] == "hello\n"
+    client.start("run_task", task_name="use-up", timeout=600)
+    until((root / "full").exists, what="all processes to be used up")
+    for _ in range(2):
+        assert client.request("ping").wait().result == {}
+        refusal = client.run("hello").refusal
+        assert "no process can be started" in refusal
+        assert "ulimit -u" in refusal
+        assert "Traceback" not in refusal
+        time.sleep(11)
+    call = client.start("run_task", task_name="use-up", timeout=1)
+    assert client.request("ping").wait().result == {}
+    assert "no process can be started" in call.wait().refusal
+    client.process.terminate()
+    assert client.exit_code(within=20) == 128 + signal.SIGTERM

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-__all__ = ["AS_PID_1", "WITHOUT_CGROUPS", "WITHOUT_KILL", "WITHOUT_PROC", "needs_namespaces"]
+__all__ = ["AS_PID_1", "FEW_PROCESSES", "WITHOUT_CGROUPS", "WITHOUT_KILL", "WITHOUT_PROC", "needs_namespaces"]
 
 
 def _mounted_over(*directories: str) -> list[str]:
@@ -20,6 +20,17 @@ WITHOUT_PROC = _mounted_over("/sys/fs/cgroup", "/proc")
 """Hides /proc, too."""
 WITHOUT_KILL = ["setpriv", "--bounding-set=-kill", "--inh-caps=-all"]
 """Takes away root's right to signal the processes of others."""
+FEW_PROCESSES = [
+    *(
+        "setpriv",
+        "--reuid=54321",
+        "--clear-groups",
+        "--inh-caps=-all,+dac_override",
+        "--ambient-caps=-all,+dac_override",
+    ),
+    *("--bounding-set=-all,+dac_override", "--securebits=+no_setuid_fixup", "prlimit", "--nproc=60"),
+]
+"""Makes the program an ordinary user with 60 processes and threads, who may still read the files of root's Python."""
 AS_PID_1 = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 """Makes the program the first process of a namespace, as in a container."""
 

@@ -31,7 +31,7 @@ _PAUSE = 0.05
 runs = App(
     name="runs",
     help="Show what agents have run, and stop what is running.",
-    usage="Usage: qk-mcp runs [OPTIONS]\n       qk-mcp runs COMMAND RUN",
+    usage="Usage: qk-mcp runs [OPTIONS] [COMMAND RUN]",
     group_parameters=Group("Options"),
     help_epilogue=examples("qk-mcp runs --failed --since 2h", "qk-mcp runs show r4f", "qk-mcp runs stop r4f"),
 )
@@ -124,11 +124,15 @@ def stop(run: Annotated[str, Parameter(name="RUN")], /) -> None:
     run
         The id of the run, or its beginning.
     """
+    from qk_mcp.cli.runs.table import summarize_run
+
     record = find_run(recorded_runs(), run)
     if record.state != "running":
-        raise RunNotStopped(record.run, f"It is not running: {_summary(record)}.")
+        raise RunNotStopped(record.run, f"It is not running: {summarize_run(record)}.")
+    if record.supervisor is None:
+        raise RunNotStopped(record.run, f"It runs elsewhere: {record.root}.", "use `qk-mcp runs stop` there")
     try:
-        signalled = record.supervisor is not None and record.supervisor.send_signal(signal.SIGUSR2)
+        signalled = record.supervisor.send_signal(signal.SIGUSR2)
     except PermissionError:
         raise RunNotStopped(record.run, "It belongs to another user.") from None
     limit = _STOP_LIMIT if signalled else _GONE_LIMIT
@@ -139,11 +143,4 @@ def stop(run: Annotated[str, Parameter(name="RUN")], /) -> None:
                 record.run, f"It has no end after {limit:g} s.", f"stop its server: kill {record.server.pid}"
             )
         time.sleep(_PAUSE)
-    note(f"{record.run}: {_summary(record)}")
-
-
-def _summary(record: "RunRecord") -> str:
-    from qk_mcp.cli.runs.table import describe_result, duration
-
-    taken = "" if record.seconds is None else f" after {duration(record.seconds)}"
-    return f"{record.task} of {record.project}: {describe_result(record)}{taken}"
+    note(f"{record.run}: {summarize_run(record)}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from qk_mcp.cli.runs.select import find_run, recorded_runs
-from qk_mcp.cli.runs.table import describe_result, duration
+from qk_mcp.cli.runs.table import summarize_run
 from qk_mcp.cli.ui.messages import note
 from qk_mcp.runs.record import RunRecord
 from qk_mcp.text import ESCAPES
@@ -45,8 +45,7 @@ def print_output(record: RunRecord, *, follow: bool) -> None:
         copy.finish()
     for missing in _missing(record, copies):
         note(missing)
-    seconds = time.time() - record.time if record.seconds is None else record.seconds
-    note(f"{record.run}: {record.task} of {record.project}: {describe_result(record)} after {duration(seconds)}")
+    note(f"{record.run}: {summarize_run(record)}")
 
 
 class _Copy:
@@ -94,6 +93,8 @@ class _Copy:
 
 def _missing(record: RunRecord, copies: list[_Copy]) -> list[str]:
     """Return what is missing of the output: files may have been removed, or could not be written."""
+    if not record.files and not record.bytes:
+        return ["no output was kept here"]
     lines = []
     for copy in copies:
         size = record.bytes.get(copy.name, 0)

@@ -15,7 +15,7 @@ from qk_mcp.cli.ui.tables import GAP, Sheet, widest
 from qk_mcp.runs.record import RunRecord, RunState
 from qk_mcp.text import one_line
 
-__all__ = ["describe_result", "duration", "print_changes", "print_table", "table_order"]
+__all__ = ["print_changes", "print_table", "summarize_run", "table_order"]
 
 _COLUMNS = ("RUN", "WHEN", "CLIENT", "PROJECT", "RESULT", "TIME", "TASK")
 """The headings. The last column gets the rest of the width."""
@@ -71,7 +71,7 @@ def print_changes(is_wanted: Callable[[RunRecord], bool], *, as_json: bool) -> N
 
 def _row(record: RunRecord, *, relative: bool) -> list[Text]:
     """Return the cells of a run. `relative` shows when it began as seen from now."""
-    result = describe_result(record)
+    result = _result(record)
     seconds = time.time() - record.time if record.seconds is None else record.seconds
     words = [record.task] if record.args is None else [record.task, *record.args]
     return [
@@ -80,7 +80,7 @@ def _row(record: RunRecord, *, relative: bool) -> list[Text]:
         Text(one_line(record.client, _WIDEST_NAME)),
         Text(one_line(record.project, _WIDEST_NAME)),
         Text(result, _COLOURS.get(result, "red")),
-        Text("" if record.state == "lost" else duration(seconds)),
+        Text("" if record.state == "lost" else _duration(seconds)),
         Text(shlex.join(map(one_line, words)) + (" …" if record.args is None else "")),
     ]
 
@@ -102,7 +102,7 @@ def _print_row(sheet: Sheet, row: Sequence[Text], widths: Sequence[int]) -> None
     sheet.line(line)
 
 
-def describe_result(record: RunRecord) -> str:
+def _result(record: RunRecord) -> str:
     """Return how a run ended, in one or two words."""
     if record.state != "ended":
         return record.state.replace("_", " ")
@@ -113,7 +113,17 @@ def describe_result(record: RunRecord) -> str:
     return f"exit {record.exit_code}" if record.exit_code else "ok"
 
 
-def duration(seconds: float) -> str:
+def summarize_run(record: RunRecord) -> str:
+    """Return one line about a run: its task, how it ended, and why if it did not begin."""
+    result = _result(record)
+    if record.state == "running":
+        result += f" for {_duration(time.time() - record.time)}"
+    elif record.seconds is not None:
+        result += f" after {_duration(record.seconds)}"
+    return f"{record.task} of {record.project}: {result}" + (f" ({record.error})" if record.error else "")
+
+
+def _duration(seconds: float) -> str:
     """Return a length of time in at most two units."""
     if seconds < 10:
         return f"{max(0.0, seconds):.2f} s"

@@ -172,6 +172,14 @@ def test_a_run_that_has_ended_cannot_be_stopped(qk_mcp: CommandLine) -> None:
     assert "It is not running: test of shop: exit 1 after 3 min 20 s." in outcome.stderr
 
 
+@pytest.mark.usefixtures("recorded")
+def test_a_run_of_another_machine_is_stopped_there(qk_mcp: CommandLine) -> None:
+    outcome = qk_mcp("runs", "stop", "r20")
+    assert outcome.code == 1
+    assert "It runs elsewhere: /code/shop." in outcome.stderr
+    assert "use `qk-mcp runs stop` there" in outcome.stderr
+
+
 # show
 
 OUTPUT = b"\x1b[1;31mred\x1b[0m \x1b]0;title\x07\x1b[2Jend\n\xff"

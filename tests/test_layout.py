@@ -30,6 +30,7 @@ ROWS = (
 COVERED_BY = {
     "cli/test_app.py": ("__main__", "cli"),
     "cli/commands/test_doctor.py": ("cli.doctor",),
+    "cli/commands/test_install.py": ("cli.permissions",),
     "cli/commands/test_inspect.py": ("cli.inspect",),
     "cli/commands/test_shared_entries.py": ("cli.server_options",),
     "cli/commands/test_projects.py": ("errors",),

@@ -17,7 +17,7 @@ from qk_mcp.editing.json import drop_key, read_jsonc, set_key
 from qk_mcp.editing.toml import append_entry, drop_entry
 from qk_mcp.errors import ClientFileKept, ClientFileUnreadable
 
-__all__ = ["is_editable", "put_server", "read_servers", "remove_server"]
+__all__ = ["is_editable", "put_server", "read_servers", "remove_server", "set_option"]
 
 _BACKUP = ".qk-mcp-backup"
 
@@ -76,6 +76,19 @@ def put_server(client: Client, file: Path, name: str, launch: Sequence[str], *, 
         return text
 
     return _edit(client, file, change, f"write this by hand:\n\n{snippet(client, name, launch)}", shared=shared)
+
+
+def set_option(client: Client, file: Path, name: str, key: str, value: str) -> Path | None:
+    """Set one key of the server `name`, which must exist, in a client's TOML file; return the backup, if any.
+
+    Raises ClientFileKept.
+    """
+
+    def change(text: str) -> str:
+        entry = _entries(client, text)[name]
+        return _put(client, _drop(client, text, name), name, {**entry, key: value})
+
+    return _edit(client, file, change, f'write {key} = "{value}" into its {name!r} by hand', shared=False)
 
 
 def remove_server(client: Client, file: Path, name: str, *, shared: bool = False) -> Path | None:

@@ -16,7 +16,16 @@ from typing import Any, Literal
 from qk_mcp.errors import NoHome, NoSharedFile, UnknownClient
 from qk_mcp.text import nearest
 
-__all__ = ["CLIENTS", "Client", "OwnCommand", "client_file", "find_client", "shared_client", "shared_file"]
+__all__ = [
+    "CLIENTS",
+    "Client",
+    "OwnCommand",
+    "client_file",
+    "expand_home",
+    "find_client",
+    "shared_client",
+    "shared_file",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +233,7 @@ def find_client(text: str) -> Client:
 
 def client_file(client: Client, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
     """Return the path of the user's own file of `client`, which need not exist. Raises NoHome."""
-    places = [_expand(text, environ) for text in client.files.get(platform, client.files[""])]
+    places = [expand_home(text, environ) for text in client.files.get(platform, client.files[""])]
     found = [path for place in places for path in _matches(place)]
     return next(filter(os.path.lexists, found), None) or next(
         (path for path in found if path.parent.is_dir()), found[0]
@@ -254,7 +263,9 @@ def _matches(place: str) -> list[Path]:
     return sorted(Path(directory).glob(f"{start}*{after}"))
 
 
-def _expand(text: str, environ: Mapping[str, str]) -> str:
+def expand_home(text: str, environ: Mapping[str, str]) -> str:
+    """Return a path with `{VARIABLE:default}` and `~` filled in. Raises NoHome."""
+
     def value(match: re.Match[str]) -> str:
         set_to = environ.get(match[1], "")
         return set_to if os.path.isabs(set_to) else match[2]  # as the XDG specification requires

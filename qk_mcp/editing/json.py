@@ -1,4 +1,4 @@
-"""Edits one key of a JSON text in place: every other byte stays, comments included.
+"""Edits one key, or one item of a list, of a JSON text in place: every other byte stays, comments included.
 
 The text may have comments and trailing commas (JSONC). A new key is written in
 the style of its surroundings. The result is accepted only if it parses to exactly
@@ -13,7 +13,7 @@ from typing import Any
 
 from qk_mcp.editing.files import CannotEdit
 
-__all__ = ["drop_key", "read_jsonc", "set_key"]
+__all__ = ["add_item", "drop_item", "drop_key", "read_jsonc", "set_key"]
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _SPACES = re.compile(r"[ \t]*")
@@ -105,19 +105,87 @@ def drop_key(text: str, keys: Sequence[str]) -> str:
     del inner[keys[-1]]
     members = _members(source.plain, start)
     index = max(index for index, member in enumerate(members) if member.key == keys[-1])
-    member = members[index]
-    first, comma = member.start, source.comma_after(member.end)
-    last = member.end if comma is None else comma + 1
-    if index + 1 < len(members):
-        last = _skip(text, last)  # up to the next key, or the comment before it
+    return _accept(_without(source, [(member.start, member.end) for member in members], index), expected)
+
+
+def add_item(text: str, keys: Sequence[str], item: str) -> str:
+    """Return `text` with `item` at the end of the list of strings at `keys`, which is added. Raises CannotEdit."""
+    source = _parse(text if text.strip() else "{}\n")
+    expected = source.data()
+    items, start = _list_at(source, expected, keys)
+    if not items:
+        return set_key(text, keys, [item])
+    items.append(item)
+    spans = _items(source.plain, start)
+    end, comma = spans[-1][1], source.comma_after(spans[-1][1])
+    place = end if comma is None else comma + 1
+    rendered = json.dumps(item, ensure_ascii=False)
+    if "\n" in source.plain[start : spans[0][0]]:
+        place = _line_end(text, place)
+        rendered = _newline(source.plain) + _indent(source.plain, spans[-1][0]) + rendered
+    else:
+        rendered = f" {rendered}"
+    if comma is None:
+        return _accept(text[:end] + "," + text[end:place] + rendered + text[place:], expected)
+    return _accept(text[:place] + rendered + "," + text[place:], expected)
+
+
+def drop_item(text: str, keys: Sequence[str], item: str) -> str:
+    """Return `text` without `item` in the list at `keys`, which must have it. Raises CannotEdit."""
+    source = _parse(text)
+    expected = source.data()
+    items, start = _list_at(source, expected, keys)
+    index = items.index(item)
+    del items[index]
+    return _accept(_without(source, _items(source.plain, start), index), expected)
+
+
+def _list_at(source: _Text, data: dict[str, Any], keys: Sequence[str]) -> tuple[list[Any], int]:
+    """Return the list at `keys` of `data`, and its place in the text; an empty list if there is none."""
+    inner: Any = data
+    start = _skip(source.plain, 0)
+    for key in keys:
+        if not isinstance(inner, dict):
+            raise CannotEdit(f"the parent of its {key!r} is not an object")
+        member = _last(_members(source.plain, start), key)
+        if member is None:
+            return [], start
+        inner, start = inner[key], member.value
+    if not isinstance(inner, list):
+        raise CannotEdit(f"its {keys[-1]!r} is not a list")
+    if not inner and source.full[start + 1 : source.plain.index("]", start)].strip():
+        raise CannotEdit(f"its {keys[-1]!r} has comments alone")
+    return inner, start
+
+
+def _items(plain: str, start: int) -> list[tuple[int, int]]:
+    """Return the places of the items of the list at `start` of a valid JSON text."""
+    spans = []
+    position = _skip(plain, start + 1)
+    while plain[position] != "]":
+        _, end = _DECODER.raw_decode(plain, position)
+        spans.append((position, end))
+        position = _skip(plain, end)
+        if plain[position] == ",":
+            position = _skip(plain, position + 1)
+    return spans
+
+
+def _without(source: _Text, spans: Sequence[tuple[int, int]], index: int) -> str:
+    """Return the text without one member of an object or one item of a list; `spans` are the places of all."""
+    text = source.full
+    first, comma = spans[index][0], source.comma_after(spans[index][1])
+    last = spans[index][1] if comma is None else comma + 1
+    if index + 1 < len(spans):
+        last = _skip(text, last)  # up to the next one, or the comment before it
     else:
         first = len(text[:first].rstrip(" \t\r\n"))
         if not index:
-            last = _skip(text, last) if text[first - 1] == "{" else last
-        elif comma is None:  # the member before must lose its comma
-            before = source.comma_after(members[index - 1].end) or 0
-            return _accept(text[:before] + text[before + 1 : first] + text[last:], expected)
-    return _accept(text[:first] + text[last:], expected)
+            last = _skip(text, last) if text[first - 1] in "{[" else last
+        elif comma is None:  # the one before must lose its comma
+            before = source.comma_after(spans[index - 1][1]) or 0
+            return text[:before] + text[before + 1 : first] + text[last:]
+    return text[:first] + text[last:]
 
 
 def _parse(text: str) -> _Text:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qk_mcp.editing.files import CannotEdit
-from qk_mcp.editing.json import drop_key, read_jsonc, set_key
+from qk_mcp.editing.json import add_item, drop_item, drop_key, read_jsonc, set_key
 
 _ENTRY = {"command": "/usr/bin/python", "args": ["-m", "qk_mcp"]}
 
@@ -137,3 +137,38 @@ def test_reading_forgives_comments_and_commas() -> None:
     assert read_jsonc(text) == {"a": "// not, one /* */", "c": [1, 2]}
     with pytest.raises(ValueError, match="Expecting"):
         read_jsonc('{"a": }')
+
+
+# Items of a list
+
+
+@given(_documents(), st.lists(_texts, unique=True, max_size=3), _texts)
+def test_an_item_that_was_added_can_be_dropped_without_a_trace(text: str, items: list[str], item: str) -> None:
+    if items:
+        text = set_key(text, ("rules", "allow"), items)
+    if item in items:
+        return
+    new = add_item(text, ("rules", "allow"), item)
+    assert _data(new) == {**_data(text), "rules": {"allow": [*items, item]}}
+    rest = drop_item(new, ("rules", "allow"), item)
+    assert (rest == text) if items else (_data(rest)["rules"] == {"allow": []})
+
+
+@pytest.mark.parametrize(
+    ("text", "new"),
+    [
+        ('{"a": ["x"]}', '{"a": ["x", "q"]}'),
+        ('{"a": [\n  "x", // keep\n]}', '{"a": [\n  "x", // keep\n  "q",\n]}'),
+        ('{\n  "a": [\n    "x"\n  ]\n}\n', '{\n  "a": [\n    "x",\n    "q"\n  ]\n}\n'),
+        ('{"a": []}', '{"a": ["q"]}'),
+        ("", '{\n  "a": [\n    "q"\n  ]\n}\n'),
+    ],
+)
+def test_an_item_is_written_like_its_neighbours(text: str, new: str) -> None:
+    assert add_item(text, ("a",), "q") == new
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', '{"a": [ // alone\n]}', "[]", '{"a": [1'])
+def test_a_list_that_only_a_person_should_edit_is_refused(text: str) -> None:
+    with pytest.raises(CannotEdit):
+        add_item(text, ("a",), "q")

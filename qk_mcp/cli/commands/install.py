@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from qk_mcp.cli.options import ConfigOption, ProjectOption
 from qk_mcp.cli.own_command import own_command
+from qk_mcp.cli.permissions import check_permissions, grant_permissions, withdraw_permissions
 from qk_mcp.cli.server_options import own_options, root_here, shared_options, warn_of_this_python
 from qk_mcp.cli.ui.messages import note, warn
 from qk_mcp.clients.entries import fill_command, fill_link, launch_of, make_entry, snippet, starts_qk_mcp
@@ -47,6 +48,7 @@ def install(
     name: ServerName = "qk-mcp",
     scope: ScopeOption = "user",
     launcher: Annotated[Launcher | None, Parameter(name="--launcher")] = None,
+    permissions: Annotated[bool, Parameter(negative="")] = False,
     write: Annotated[bool, Parameter(negative="")] = False,
     force: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -67,6 +69,8 @@ def install(
         For you, or in a file of this project, to commit.
     launcher
         What starts it: this program, uvx, or PATH's python.
+    permissions
+        Stop questions about tools that change nothing (claude-code), or about all (codex).
     write
         Do it, with the client's own command or in its file.
     force
@@ -76,6 +80,8 @@ def install(
     if not _NAME.fullmatch(name):
         raise InvalidOption("--name", "it must be 1 to 32 letters, digits, - and _")
     shared = scope == "project"
+    if permissions:
+        check_permissions(to, shared=shared)
     launch = launch_words(launcher or default_launcher(os.environ, shared=shared), shared=shared)
     if shared:
         root = root_here()
@@ -90,6 +96,8 @@ def install(
         _write(to, file, name, launch, force=force, shared=shared)
     else:
         _show(to, file, name, launch)
+    if permissions:
+        grant_permissions(to, file, name, launch, write=write)
 
 
 def uninstall(
@@ -125,6 +133,8 @@ def uninstall(
     else:
         backup = remove_server(to, file, name, shared=shared)
         _report(f"removed {name} from", file, backup)
+    if not shared:
+        withdraw_permissions(to, name)
 
 
 def _show(to: Client, file: Path, name: str, launch: list[str]) -> None:

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from qk_mcp.errors import ServerFailed
 
-__all__ = ["END_LIMIT", "Handshake", "Hello", "greet", "shake_hands"]
+__all__ = ["END_LIMIT", "Handshake", "Hello", "greet", "read_only_tools", "shake_hands"]
 
 _START_LIMIT = 30.0
 """Seconds for the answer to `initialize`: as many as the most patient clients allow."""
@@ -66,6 +66,15 @@ def shake_hands(command: Sequence[str], patience: float, *, listing: bool = True
         tools = wire.ask("tools/list", _START_LIMIT)["tools"]
         entries = _list_tasks(wire, patience) if listing else ()
         return Handshake(hello, tuple(tool["name"] for tool in tools), entries, _end(server))
+
+
+def read_only_tools(command: Sequence[str]) -> list[str]:
+    """Start a server, and return the names of its tools that change nothing, as it says. Raises ServerFailed."""
+    with _conversation(command) as (wire, _):
+        _initialize(wire)
+        wire.send({"method": "notifications/initialized"})
+        tools = wire.ask("tools/list", _START_LIMIT)["tools"]
+        return [str(tool["name"]) for tool in tools if tool.get("annotations", {}).get("readOnlyHint") is True]
 
 
 @contextmanager

@@ -600,3 +600,45 @@ def test_a_client_on_path_is_installed_although_its_directory_does_not_exist(
 def test_a_command_that_reads_stdin_finds_its_end(qk_mcp: CommandLine, own_command: Any) -> None:
     path, _ = own_command("codex", "read answer && exit 9; exit 0")
     assert qk_mcp("install", "codex", "--write", env=path).code == 0
+
+
+# Permissions
+
+
+def test_permissions_are_those_of_the_tools_that_change_nothing(qk_mcp: CommandLine, tmp_path: Path) -> None:
+    root = make_project(tmp_path / "shop", "from quickie import task\n\n@task\ndef lint(): pass\n")
+    qk_mcp("projects", "add", f"shop:{root}")
+    config = next(path for path in qk_mcp.home.rglob("*.toml"))
+    config.write_text(f'[projects.shop]\npath = "{root}"\ntools = ["*"]\nread_only = ["lint"]\n')
+    settings = qk_mcp.home / ".claude" / "settings.json"
+    shown = qk_mcp("install", "claude-code", "--permissions")
+    assert '+      "mcp__qk-mcp__list_tasks",' in shown.stderr
+    assert not settings.exists()
+    done = qk_mcp("install", "claude-code", "--permissions", "--write")
+    assert done.code == 0, done.stderr
+    allowed = _json(settings)["permissions"]["allow"]
+    assert any(rule.endswith("lint") for rule in allowed)
+    assert "mcp__qk-mcp__list_tasks" in allowed
+    assert "mcp__qk-mcp__run_task" not in allowed
+    assert "already" in qk_mcp("install", "claude-code", "--permissions", "--write").stderr
+    qk_mcp("uninstall", "claude-code")
+    assert not settings.exists()
+
+
+def test_permissions_of_codex_are_for_every_tool(qk_mcp: CommandLine) -> None:
+    file = qk_mcp.home / ".codex" / "config.toml"
+    assert "run_task" in qk_mcp("install", "codex", "--permissions").stderr
+    assert not file.exists()
+    qk_mcp("install", "codex", "--write")
+    assert "default_tools_approval_mode" not in file.read_text()
+    done = qk_mcp("install", "codex", "--permissions", "--write")
+    assert "run_task" in done.stderr
+    entry = tomllib.loads(file.read_text())["mcp_servers"]["qk-mcp"]
+    assert (entry["default_tools_approval_mode"], entry["command"]) == ("approve", sys.executable)
+
+
+@pytest.mark.parametrize("words", [("cursor",), ("claude-code", "--scope", "project")])
+def test_permissions_are_refused_where_there_are_none(qk_mcp: CommandLine, words: tuple[str, ...]) -> None:
+    done = qk_mcp("install", *words, "--permissions")
+    assert done.code == 2
+    assert "--permissions" in done.stderr

@@ -37,6 +37,11 @@ class ServedProjects:
         self._callbacks: list[Callable[[], None]] = []
 
     @property
+    def fixed(self) -> bool:
+        """Whether the projects and their rules never change: `--project` or `--config` names them."""
+        return self._rebuild is None
+
+    @property
     def projects(self) -> tuple[Project, ...]:
         """The projects, each with every rule that applies to it."""
         return self._current().served()

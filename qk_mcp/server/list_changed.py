@@ -4,6 +4,7 @@ Until MCP 2025-11-25 the notification goes to each session. Since 2026-07-28 the
 notifications by `subscriptions/listen`, and the answer to that request carries them.
 """
 
+from collections import deque
 from typing import Any
 
 import anyio
@@ -14,12 +15,15 @@ from mcp_types import SubscriptionsListenRequestParams
 
 __all__ = ["ToolListChanges"]
 
+_SESSIONS = 100
+"""Sessions that are told, the newest: one over HTTP that has ended cannot be told apart."""
+
 
 class ToolListChanges(Middleware):
     """Announces changes of one server's list of tools."""
 
     def __init__(self) -> None:
-        self._sessions: set[Any] = set()
+        self._sessions: deque[Any] = deque(maxlen=_SESSIONS)
         self._bus = InMemorySubscriptionBus()
 
     def install(self, app: FastMCP[None], *, announced: bool) -> None:
@@ -36,7 +40,7 @@ class ToolListChanges(Middleware):
         """Remember the session that begins."""
         answer = await call_next(context)
         if context.fastmcp_context is not None:
-            self._sessions.add(context.fastmcp_context.session)
+            self._sessions.append(context.fastmcp_context.session)
         return answer
 
     async def announce(self) -> None:
@@ -45,5 +49,5 @@ class ToolListChanges(Middleware):
             try:
                 await session.send_tool_list_changed()
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-                self._sessions.discard(session)
+                self._sessions.remove(session)
         await self._bus.publish(ToolsListChanged())

@@ -64,6 +64,7 @@ class TaskServer:
             self._tool_changes,
             settings.tools,
             run_task=self._run_tools.run_task,
+            run_input=schemas.RUN_INPUT,
             tracked=self._tracked,
         )
 
@@ -100,7 +101,7 @@ class TaskServer:
             )
         )
         _drop_unused_capabilities(app)
-        self._tool_changes.install(app, announced=self._task_tools.expected)
+        self._tool_changes.install(app, announced=self._task_tools.possible)
         app.add_provider(self._task_tools)
         return app
 

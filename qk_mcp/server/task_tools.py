@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 import anyio
@@ -19,7 +18,7 @@ from mcp_types import ToolAnnotations
 
 from qk_mcp.errors import InvalidInput, QkMcpError
 from qk_mcp.projects.project import Project
-from qk_mcp.projects.rules import decide
+from qk_mcp.projects.rules import decide, matches_exactly
 from qk_mcp.projects.served import ServedProjects
 from qk_mcp.server import schemas
 from qk_mcp.server.answers import Answer, AnsweringTool
@@ -29,7 +28,7 @@ from qk_mcp.server.task_parameters import EXTRA, Parameter, input_schema, task_p
 from qk_mcp.server.tool_names import tool_names
 from qk_mcp.tasks.cache import CatalogCache
 from qk_mcp.tasks.catalog import Task
-from qk_mcp.text import composed, one_line, printable, shorten
+from qk_mcp.text import one_line, printable, shorten
 
 __all__ = ["TaskTools"]
 
@@ -71,31 +70,35 @@ class TaskTools(Provider):
         globs: Sequence[str],
         *,
         run_task: Answer,
+        run_input: Mapping[str, Any],
         tracked: Callable[[Answer], Answer],
     ) -> None:
         """Serve the tasks that a project's rules name in `tools`, and those of every project that match `globs`.
 
-        `run_task` answers the tool of that name; `tracked` makes an answer one that the end of the server stops.
+        `run_task` answers the tool of that name, `run_input` is the schema of its input; `tracked` makes an answer one
+        that the end of the server stops.
         """
         super().__init__()
         self._served = served
         self._catalogs = catalogs
         self._globs = tuple(globs)
         self._run_task = run_task
+        self._common = {name: schema for name, schema in run_input["properties"].items() if name in _OWN}
         self._tracked = tracked
         self._changes = changes
         self._tools: dict[str, _TaskTool] = {}
         self._left_out: list[str] = []
         self._listed = False
         self._describing: dict[str, asyncio.Task[None]] = {}
-        catalogs.on_description(self._update_soon)
-        served.on_change(self._update_soon)
         self._announcing: set[asyncio.Task[None]] = set()
+        self._wanted = asyncio.Event()
+        catalogs.on_description(self._update_soon)
+        served.on_change(self._follow_config)
 
     @property
-    def expected(self) -> bool:
-        """Whether the configuration names tasks that are tools."""
-        return any(self._globs_of(project) for project in self._served.projects)
+    def possible(self) -> bool:
+        """Whether tasks are tools, or may become such by a change of the config."""
+        return not self._served.fixed or bool(self._candidates())
 
     @property
     def note(self) -> str:
@@ -108,10 +111,14 @@ class TaskTools(Provider):
     async def watch(self) -> None:
         """Describe a project again when its files change, for as long as tasks of it are tools."""
         while True:
-            for project in self._served.projects:
-                if self._listed and self._globs_of(project):
-                    await self._describe(project)
-            await anyio.sleep(_INTERVAL)
+            if candidates := self._candidates():
+                if self._listed:
+                    for project in candidates:
+                        await self._describe(project)
+                await anyio.sleep(_INTERVAL)
+            else:
+                self._wanted.clear()
+                await self._wanted.wait()
 
     async def _list_tools(self) -> Sequence[Tool]:
         await self._describe_all()
@@ -126,12 +133,16 @@ class TaskTools(Provider):
 
     # Which tasks are tools
 
+    def _candidates(self) -> list[Project]:
+        """Return the projects that may have tools. A description from another machine lacks what a tool needs."""
+        return [project for project in self._served.projects if project.remote is None and self._globs_of(project)]
+
     def _globs_of(self, project: Project) -> tuple[str, ...]:
         return (*project.rules.tools, *self._globs)
 
     async def _describe_all(self) -> None:
         """Describe the projects that may have tools and have changed; after a while go on in the background."""
-        waiting = [self._describe(project) for project in self._served.projects if self._globs_of(project)]
+        waiting = [self._describe(project) for project in self._candidates()]
         with anyio.move_on_after(_PATIENCE):
             await asyncio.gather(*waiting)
         self._update()
@@ -151,8 +162,12 @@ class TaskTools(Provider):
         except QkMcpError as failure:
             log.debug("no tools of project=%s: %s", project.alias, failure.what)
 
+    def _follow_config(self) -> None:
+        self._wanted.set()
+        self._update_soon()
+
     def _update_soon(self) -> None:
-        """Announce the tools of a new description if they differ from those that a client has listed."""
+        """Announce the tools if they differ from those that a client has listed."""
         if self._update() and self._listed:
             task = asyncio.get_running_loop().create_task(self._changes.announce())
             self._announcing.add(task)
@@ -161,11 +176,12 @@ class TaskTools(Provider):
     def _update(self) -> bool:
         """Return whether the tools have changed."""
         chosen = list(self._chosen())
-        several = len(self._served.projects) > 1
-        names = tool_names([(project.alias, task.name) for project, task in chosen], _RESERVED, with_alias=several)
+        # What a person grants must not get another name when a project is added to the config.
+        with_alias = not self._served.fixed or len(self._served.projects) > 1
+        names = tool_names([(project.alias, task.name) for project, task in chosen], _RESERVED, with_alias=with_alias)
         tools = {}
         for name, (project, task) in zip(names[:_MOST], chosen, strict=False):
-            read_only = any(_matches(glob, task) for glob in project.rules.read_only)
+            read_only = matches_exactly(project.rules.read_only, (task.name, *task.aliases))
             tools[name] = _TaskTool(name, project, task, read_only, *task_parameters(task, _OWN))
         left_out = [f"{project.alias} {task.name}" for project, task in chosen[_MOST:]]
         if left_out and left_out != self._left_out:
@@ -175,16 +191,16 @@ class TaskTools(Provider):
         return changed
 
     def _chosen(self) -> Iterator[tuple[Project, Task]]:
-        for project in self._served.projects:
-            globs, catalog = self._globs_of(project), self._catalogs.last(project)
-            if not globs or catalog is None:
-                continue
-            seen: set[str] = set()
-            for glob in globs:
-                for task in catalog.tasks:
-                    if task.name not in seen and _matches(glob, task):
-                        seen.add(task.name)
-                        if decide(project.rules, [task.name, *task.aliases]).decision != "refuse":
+        """Yield the tasks that are tools, in the order of the projects and their globs."""
+        for project in self._candidates():
+            catalog = self._catalogs.last(project)
+            left = [] if catalog is None else list(catalog.tasks)
+            for glob in self._globs_of(project):
+                for task in left.copy():
+                    names = (task.name, *task.aliases)
+                    if matches_exactly([glob], names):
+                        left.remove(task)
+                        if decide(project.rules, names).decision != "refuse":
                             yield project, task
 
     # One tool
@@ -193,14 +209,11 @@ class TaskTools(Provider):
         async def answer(arguments: Mapping[str, Any]) -> ToolResult:
             return await self._run(tool, arguments)
 
-        common = {
-            name: schemas.RUN_INPUT["properties"][name] for name in _OWN if name in schemas.RUN_INPUT["properties"]
-        }
         return AnsweringTool(
             name=tool.name,
             title=f"{tool.task.name} ({tool.project.alias})",
             description=_description(tool),
-            parameters=input_schema(tool.parameters, tool.extra, common),
+            parameters=input_schema(tool.parameters, tool.extra, self._common),
             output_schema=schemas.RUN_OUTPUT,
             annotations=ToolAnnotations(
                 read_only_hint=tool.read_only,
@@ -215,18 +228,13 @@ class TaskTools(Provider):
     async def _run(self, tool: _TaskTool, arguments: Mapping[str, Any]) -> ToolResult:
         await self._describe(tool.project)
         tool = self._tools.get(tool.name, tool)
-        own = [name for name in _OWN if name in schemas.RUN_INPUT["properties"]]
-        known = [*(parameter.name for parameter in tool.parameters), *own, *([EXTRA] if tool.extra else [])]
+        known = [*(parameter.name for parameter in tool.parameters), *self._common, *([EXTRA] if tool.extra else [])]
         for name, value in arguments.items():
             if name not in known and value not in (None, "", [], {}):
                 raise InvalidInput(name, f"there is no such parameter; there are {', '.join(known)}")
-        call = {name: arguments[name] for name in own if name in arguments}
+        call = {name: arguments[name] for name in self._common if name in arguments}
         words = argument_vector(tool.parameters, tool.task.syntax, arguments)
         return await self._run_task({"task_name": tool.task.name, "project": tool.project.alias, "args": words} | call)
-
-
-def _matches(glob: str, task: Task) -> bool:
-    return any(fnmatchcase(composed(name), composed(glob)) for name in (task.name, *task.aliases))
 
 
 def _description(tool: _TaskTool) -> str:

@@ -9,6 +9,7 @@ from jsonschema import Draft202012Validator
 
 from tests.conftest import Serve
 from tests.support.client import LEGACY, MODERN, Client
+from tests.support.person import YES, Asking
 from tests.support.projects import make_project
 
 SOURCE = """
@@ -111,6 +112,51 @@ def test_an_early_call_needs_no_listing(serve: Serve) -> None:
     client = serve(SOURCE, "--tool", "lint", version="")
     client.initialize(LEGACY)
     assert client.call("lint").data["exit_code"] == 3
+
+
+# Rules
+
+
+def own_config(home: Path, text: str) -> None:
+    """Write the user's own config."""
+    file = home / ".config" / "qk-mcp" / "config.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o600)
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+def test_a_person_is_asked_about_a_tool_as_about_run_task(
+    serve: Serve, project: Callable[..., Path], tmp_path: Path, version: str
+) -> None:
+    config = configured(project, tmp_path, 'tools = ["*"]\nconfirm = ["deploy"]')
+    client: Any = serve(None, "--config", config, kind=Asking, version=version)
+    client.replies = [YES]
+    answer = client.call("deploy")
+    if version == MODERN:
+        [(name, request)] = answer.result["inputRequests"].items()
+        client.questions.append(request["params"])
+        more = {"requestState": answer.result["requestState"], "inputResponses": {name: YES}}
+        answer = client.request("tools/call", {"name": "deploy", "arguments": {}, **more}).wait()
+    assert answer.data["stdout"] == "deployed\n"
+    assert "deploy" in client.questions[0]["message"]
+
+
+def test_tools_follow_the_users_config(serve: Serve, project: Callable[..., Path], tmp_path: Path) -> None:
+    table = f'[projects.demo]\npath = "{project(SOURCE)}"\n'
+    own_config(tmp_path / "home", table)
+    client = serve(None, version="")
+    assert client.open(LEGACY)["capabilities"]["tools"]["listChanged"] is True
+    assert tools_of(client) == {}
+    own_config(tmp_path / "home", table + 'tools = ["*"]\ndeny = ["check"]\n')
+    assert client.call("list_tasks").data[0]["tasks"]
+    client.until(lambda: changes(client), what="tools/list_changed")
+    assert set(tools_of(client)) == {"demo-deploy", "demo-lint"}, "a denied task is no tool"
+    own_config(tmp_path / "home", table + 'tools = ["*"]\nallow = ["lint"]\n')
+    client.until(lambda: changes(client) == 2, what="another change, without a call")
+    assert set(tools_of(client)) == {"demo-lint"}
+    assert client.call("demo-lint").data["exit_code"] == 3
+    assert "demo-deploy" in client.call("demo-deploy").refusal
 
 
 # Changes

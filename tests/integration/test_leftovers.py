@@ -2,15 +2,13 @@
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.conftest import Serve
-from tests.support.client import Client
-from tests.support.processes import descriptors, tree, until, zombies
+from tests.support.resources import resources
 
 RUNS = int(os.environ.get("TESTS_RUNS", "36"))
 """How many runs. Set a larger number for a soak test by hand."""
@@ -26,30 +24,6 @@ SOURCE = """
         print("begun", file=sys.stderr)
         child.wait()
 """
-
-
-def files(home: Path) -> set[Path]:
-    """Return the files below `home`, without those that the server keeps on purpose."""
-    found = {path for path in home.rglob("*") if not path.is_dir()}
-    return {path for path in found if path.suffix not in (".stdout", ".stderr") and "stderr-" not in path.name}
-
-
-def kind(target: str) -> str:
-    """Return what a descriptor refers to, without the number of a pipe or socket."""
-    return target.partition(":")[0]
-
-
-def resources(client: Client, home: Path) -> tuple[int, list[str], set[Path]]:
-    """Return the processes, descriptors and files of an idle server."""
-    seen: list[tuple[int, list[str], set[Path]]] = []
-
-    def is_idle() -> bool:
-        time.sleep(0.1)
-        seen.append((len(tree(client.pid)), sorted(map(kind, descriptors(client.pid).values())), files(home)))
-        return len(seen) > 15 and all(each == seen[-1] for each in seen[-15:]) and not zombies(client.pid)
-
-    until(is_idle, 20, f"the server to become idle; zombies {zombies(client.pid)}")
-    return seen[-1]
 
 
 @pytest.mark.long

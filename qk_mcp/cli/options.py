@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -87,8 +87,12 @@ def served_projects(
     allow: Sequence[str] | None,
     deny: Sequence[str] | None,
     confirm: Sequence[str] | None,
+    settings: str | None = None,
 ) -> ServedProjects:
-    """Return the projects of a server; print warnings to stderr. The globs tighten the rules of every project."""
+    """Return the projects of a server; print warnings to stderr. The globs tighten the rules of every project.
+
+    `settings` is JSON with keys of a config for the projects in `declarations`.
+    """
     for option, globs in (("--allow", allow), ("--deny", deny), ("--confirm", confirm)):
         for glob in globs or ():
             if fault := glob_fault(glob):
@@ -105,12 +109,25 @@ def served_projects(
         config,
         environ=dict(os.environ),
         cwd=current_directory(),
+        settings=_parse_settings(settings),
         rules=rules if allow is not None or deny or confirm else None,
     )
     registry = build()
     for warning in registry.warnings:
         warn(warning)
     return ServedProjects(registry, build)
+
+
+def _parse_settings(text: str | None) -> dict[str, Any]:
+    import json
+
+    try:
+        settings = json.loads(text or "{}")
+    except ValueError as error:
+        raise InvalidOption("--settings", f"it is not JSON: {error}") from None
+    if not isinstance(settings, dict):
+        raise InvalidOption("--settings", "it must be a JSON object")
+    return settings
 
 
 def check_seconds(option: str, seconds: float) -> None:

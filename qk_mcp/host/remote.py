@@ -5,6 +5,7 @@ process ends, each server over there meets the end of its stdin and ends every r
 """
 
 import asyncio
+import json
 import logging
 import shlex
 import tempfile
@@ -180,7 +181,7 @@ class RemoteServers:
         from fastmcp.client.transports import StdioTransport
         from mcp_types import Implementation
 
-        words = ["serve", "--project", f"{project.alias}:{project.path}", *self._options]
+        words = ["serve", "--project", f"{project.alias}:{project.path}", *_settings(project), *self._options]
         command, *args = project.remote.argv(words)
         errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  # it lives as long as the server
         transport = StdioTransport(command, args, env=dict(self._environ), keep_alive=False, log_file=errors)
@@ -245,6 +246,22 @@ class RemoteServers:
             except Exception as error:
                 log.debug("closing the server of %s: %s", connection.project.alias, error)
         connection.errors.close()
+
+
+def _settings(project: Project) -> list[str]:
+    """Return the option that gives the server over there the settings of the project; rules are decided here."""
+    rules = project.rules
+    settings = {
+        "python": project.python,
+        "env": {name: False if value is None else value for name, value in project.env.items()},
+        "grace": project.grace,
+        "reports": [*project.reports],
+        "exclusive": [*rules.exclusive],
+        "redact": [*rules.redact] if rules.redact is not None else False,
+        "log_args": None if rules.log_args else False,
+    }
+    given = {key: value for key, value in settings.items() if value not in (None, [], {})}
+    return ["--settings", json.dumps(given)] if given else []
 
 
 def _check_version(connection: _Connection) -> None:

@@ -7,13 +7,13 @@ import stat
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from qk_mcp.editing.files import read_regular
-from qk_mcp.errors import ConfigBroken, ConfigUnreadable, InvalidName, NoConfig
+from qk_mcp.errors import ConfigBroken, ConfigUnreadable, InvalidName, InvalidOption, NoConfig
 from qk_mcp.projects.project import TABLE, Project, check_alias, expand
 from qk_mcp.projects.remote import OUR_COMMAND, Remote
 from qk_mcp.projects.rules import RULE_KEYS, Rules, glob_fault
@@ -28,6 +28,7 @@ __all__ = [
     "read_config",
     "read_config_text",
     "user_config_path",
+    "with_settings",
 ]
 
 _KEYS = ("path", "python", "env", "grace", "reports", "host", "via", "command", *RULE_KEYS)
@@ -272,6 +273,15 @@ def _remote(entry: Mapping[str, Any], found: _Findings, *key: str) -> Remote | N
     if host.startswith("-") or any(c.isspace() for c in host):
         found.fault(f"{'.'.join((*key, 'host'))} must be a name that ssh knows, or USER@MACHINE", *key, "host")
     return Remote(host, via, command)
+
+
+def with_settings(project: Project, settings: Mapping[str, Any], environ: Mapping[str, str]) -> Project:
+    """Return `project` with the keys of a project's table in `settings`. Raises InvalidOption, which lists faults."""
+    found = _Findings(Path("--settings"), dict)
+    parsed = _project(project.alias, {"path": "/"} | dict(settings), environ, found)
+    if found.faults:
+        raise InvalidOption("--settings", "; ".join(found.faults))
+    return replace(parsed, path=project.path, origin=project.origin)
 
 
 def _rules(entry: Mapping[str, Any], found: _Findings, *key: str) -> Rules:

@@ -4,10 +4,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from qk_mcp.errors import NoConfig, ProjectNeeded, QkMcpError, UnknownProject
 from qk_mcp.projects.applied_rules import apply_rules
-from qk_mcp.projects.config import may_exist, read_config, user_config_path
+from qk_mcp.projects.config import may_exist, read_config, user_config_path, with_settings
 from qk_mcp.projects.project import (
     Project,
     current_directory,
@@ -103,10 +104,11 @@ def build_registry(
     environ: Mapping[str, str],
     cwd: Path | None,
     rules: Rules | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Registry:
     """Return the projects that `--project` and `--config` name, or else the user's own and the one at `cwd`.
 
-    `rules` are for all of them, besides their own.
+    `rules` are for all of them, besides their own; `settings` are keys of a config for those that `declarations` name.
     A later declaration of a name wins. A project whose path is missing stays; using it reports that. Raises
     UsageError for a malformed declaration, and what reading a config raises.
     """
@@ -117,6 +119,8 @@ def build_registry(
     projects = {project.alias: project for project in found.projects} if found else {}
     for text in declarations:
         project = parse_declaration(text, cwd, environ)
+        if settings:
+            project = with_settings(project, settings, environ)
         projects[project.alias] = project
     default = next(iter(projects.values())) if len(projects) == 1 else None
     empty = () if projects else (f"the config {file} has no projects",)

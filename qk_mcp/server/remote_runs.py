@@ -3,11 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+from qk_mcp.errors import UnknownTask
 from qk_mcp.host.remote import RemoteServers
 from qk_mcp.projects.project import Project
+from qk_mcp.runs.gate import Gate, ResolvedTask
 from qk_mcp.runs.progress import LiveClient
+from qk_mcp.server.admission import TaskCall
+from qk_mcp.tasks.catalog import Catalog
+from qk_mcp.text import composed, nearest
 
-__all__ = ["mark_files", "run_on_remote"]
+__all__ = ["mark_files", "pass_remote_gate", "run_on_remote"]
 
 
 async def run_on_remote(
@@ -23,6 +28,21 @@ async def run_on_remote(
 
     answer = await servers.run_task(project, arguments, seconds, receive_log, live.progress)
     return mark_files(answer, project)
+
+
+async def pass_remote_gate(gate: Gate, catalog: Catalog, call: TaskCall) -> None:
+    """Ask `gate` about the task of a call, by its names over there. Raises UnknownTask, and what `gate` raises.
+
+    The server over there resolves names as this one does: only the Unicode normal form does not count.
+    """
+    wanted = composed(call.task)
+    for task in catalog.tasks:
+        names = (task.name, *task.aliases)
+        if wanted in map(composed, names):
+            await gate(ResolvedTask(names, task.location))
+            return
+    known = [name for task in catalog.tasks for name in (task.name, *task.aliases)]
+    raise UnknownTask(call.project.alias, call.task, nearest(call.task, known))
 
 
 def mark_files(answer: Mapping[str, Any], project: Project) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -27,7 +27,7 @@ from qk_mcp.host.remote import RemoteServers
 from qk_mcp.host.stop import GRACE
 from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import resolve
-from qk_mcp.projects.project import Project
+from qk_mcp.projects.project import TASKS
 from qk_mcp.projects.served import ServedProjects
 from qk_mcp.redact import redact_json, redact_text
 from qk_mcp.runs.background import ServerRun, ServerRuns
@@ -39,16 +39,17 @@ from qk_mcp.runs.record import Recorder, RunRecord, new_run_id, record_beside
 from qk_mcp.runs.run import Request, Run
 from qk_mcp.runs.streams import Stream
 from qk_mcp.server import schemas
-from qk_mcp.server.admission import Admission, limit_timeout
+from qk_mcp.server.admission import Admission, Place, TaskCall, limit_timeout
 from qk_mcp.server.answers import tool_answer
 from qk_mcp.server.arguments import check_names, parse_seconds, parse_text, parse_words
 from qk_mcp.server.consent import ConsentPending, Questions
-from qk_mcp.server.remote_runs import run_on_remote
+from qk_mcp.server.remote_runs import pass_remote_gate, run_on_remote
 from qk_mcp.server.settings import Settings
 from qk_mcp.server.task_runner import TaskRunner
+from qk_mcp.tasks.cache import CatalogCache
 from qk_mcp.text import encodable, one_line
 
-__all__ = ["RunTools", "TaskCall"]
+__all__ = ["RunTools"]
 
 log = logging.getLogger(__name__)
 
@@ -58,23 +59,15 @@ _CANCELLED = "the client has cancelled the call"
 _ENDING = "the server is stopping"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskCall:
-    """A call of `run_task`, or of a tool for one task."""
-
-    project: Project
-    task: str
-    args: Sequence[str] = ()
-    stdin: str | None = None
-    timeout: float = schemas.DEFAULT_TIMEOUT
-
-
 class RunTools:
     """Answers the tools that run tasks, for the projects of a registry."""
 
-    def __init__(self, served: ServedProjects, settings: Settings, remote_servers: RemoteServers) -> None:
+    def __init__(
+        self, served: ServedProjects, settings: Settings, remote_servers: RemoteServers, catalogs: CatalogCache
+    ) -> None:
         self._served = served
         self._remote_servers = remote_servers
+        self._catalogs = catalogs
         self._settings = settings
         self._recorder = Recorder(record_beside(settings.outputs))
         self._runner = TaskRunner(WarmPool(size=settings.warm_guests), self._recorder)
@@ -119,7 +112,7 @@ class RunTools:
             keeps_output=True,
             grace=GRACE if project.grace is None else project.grace,
         )
-        run = self._start(project, run_id, request)
+        run = self._start(call, run_id, request)
         try:
             async with send_live_output(_Notifier(call.task)) as observe:
                 with run.watched(observe):
@@ -137,6 +130,17 @@ class RunTools:
         """Run a task of a remote project, and record the run here, too."""
         project, began = call.project, time.monotonic()
         assert project.remote is not None
+        timeout, limited = limit_timeout(call.timeout, project.rules)
+        call, note = replace(call, timeout=timeout), "\n".join(filter(None, (note, limited)))
+        control = Control(None)
+        admission = Admission(self._served, call, Place(project.path, has_qk=False), control, self._questions)
+        if gate := admission.find_gate():
+            try:
+                await pass_remote_gate(gate, await self._catalogs.get(project), call)
+            except ConsentPending as pending:
+                return pending.result
+            except UnknownTask as failure:
+                raise admission.without_denied(failure) from None
         record = RunRecord(
             run=new_run_id(),
             time=time.time(),
@@ -170,7 +174,8 @@ class RunTools:
         """Stop every run, and wait until their processes have ended."""
         await self._runs.stop(_ENDING)
 
-    def _start(self, project: Project, run_id: str, request: Request) -> ServerRun:
+    def _start(self, call: TaskCall, run_id: str, request: Request) -> ServerRun:
+        project = call.project
         plan = resolve(project, self._settings.environ)
         record = RunRecord(
             run=run_id,
@@ -187,7 +192,8 @@ class RunTools:
 
         async def running(run: ServerRun) -> Run:
             end: dict[str, Any] = {"state": "lost"}
-            admission = Admission(self._served, plan, request, run.control, self._questions)
+            place = Place(plan.location.root, has_qk=plan.location.tasks.stem == TASKS)
+            admission = Admission(self._served, call, place, run.control, self._questions)
             run.control.find_gate = admission.find_gate
             try:
                 outcome = await self._runner.run_task(plan, request, run.observe, run.control, record)

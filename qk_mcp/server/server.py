@@ -55,7 +55,7 @@ class TaskServer:
             settings.environ, timeout=settings.describe_timeout, prefetch=prefetch, remote_servers=remote_servers
         )
         self._listings = Listings(self._catalogs, Durations(record_beside(settings.outputs)), settings.max_output)
-        self._run_tools = RunTools(served, settings, remote_servers)
+        self._run_tools = RunTools(served, settings, remote_servers, self._catalogs)
         self._calls: dict[anyio.CancelScope, anyio.Event] = {}
         self._tool_changes = ToolListChanges()
         self._task_tools = TaskTools(

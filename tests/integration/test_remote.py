@@ -31,6 +31,10 @@ SOURCE = """
     def fail():
         sys.exit(3)
 
+    @task(args=[Arg("name")])
+    def show(name):
+        print(os.environ[name])
+
     @task
     def read():
         print(sys.stdin.read().upper())
@@ -69,7 +73,7 @@ def far(tmp_path: Path, project: Callable[..., Path]) -> Iterator[Client]:
 def test_a_project_in_another_place_is_listed_and_run(far: Client, project: Callable[..., Path]) -> None:
     [entry] = far.call("list_tasks").data
     assert entry["project_root"] == str(project(SOURCE))
-    assert [task["name"] for task in entry["tasks"]] == ["fail", "hang", "hello", "long", "read"]
+    assert [task["name"] for task in entry["tasks"]] == ["fail", "hang", "hello", "long", "read", "show"]
     hello = entry["tasks"][2]
     assert hello["aliases"] == ["hi"]
     assert hello["args_schema"][0]["flags"] == ["--name"]
@@ -124,6 +128,20 @@ def test_a_broken_connection_is_an_error_and_the_next_call_connects_again(
     assert far.run("hello").data == HELLO
 
 
+def test_rules_and_settings_apply_to_a_project_in_another_place(tmp_path: Path, project: Callable[..., Path]) -> None:
+    settings = {"via": VIA, "deny": ["hello"], "confirm": ["fail"], "env": {"MY_TOKEN": "a-secret-of-mine"}}
+    config = config_of(tmp_path, project(SOURCE), **settings)
+    with serving(tmp_path / "home", None, "--config", str(config)) as client:
+        assert "hello" not in client.call("list_tasks").text
+        for name in ("hello", "hi"):
+            assert f"{name!r} is not allowed for agents in 'far'" in client.run(name).refusal
+        assert "confirm" in client.run("fail").refusal
+        answer = client.run("show", "MY_TOKEN").data
+        assert answer["stdout"] == "[MY_TOKEN]\n"
+        assert answer["redacted"] == ["MY_TOKEN"]
+        assert "a-secret-of-mine" not in client.stderr()
+
+
 @pytest.mark.parametrize(
     ("settings", "messages"),
     [
@@ -169,14 +187,14 @@ def test_people_add_inspect_run_and_check_a_project_in_another_place(
     root = project(SOURCE)
     added = command("projects", "add", f"far:{root}", "--via", "env", "--command", shlex.join(QK_MCP))
     assert added.code == 0
-    assert "it has 5 tasks" in added.stderr
+    assert "it has 6 tasks" in added.stderr
     assert "env" in command("projects", "list").stdout
     assert "hello" in command("inspect", "far").stdout
     outcome = command("run", "far", "hello", "--name", "x")
     assert (outcome.code, outcome.stdout, outcome.stderr) == (0, "hello x\n", "greeted\n")
     assert command("run", "far", "fail").code == 3
     assert json.loads(command("run", "--json", "far", "hello").stdout) == HELLO
-    assert "5 tasks" in command("doctor").stdout
+    assert "6 tasks" in command("doctor").stdout
 
 
 # Over ssh

@@ -45,6 +45,7 @@ def serve_command(
     max_output: int = 40_000,
     describe_timeout: DescribeTimeoutOption = 15.0,
     warm: bool = True,
+    settings: Annotated[str | None, Parameter(show=False)] = None,
     http: Annotated[str | None, Parameter(group=_HTTP, metavar="[HOST:]PORT|unix:PATH")] = None,
     token_file: Annotated[Path | None, Parameter(group=_HTTP)] = None,
     show_token: Annotated[bool, Parameter(group=_HTTP, negative="")] = False,
@@ -69,6 +70,8 @@ def serve_command(
         Bytes of an answer of run_task.
     warm
         Keep an interpreter ready for the next run.
+    settings
+        Keys of a config for the projects given by --project, as JSON: how a server gives its settings to one elsewhere.
     http
         Serve HTTP here instead of stdio, to clients with a bearer token. Without HOST, on the loopback.
     token_file
@@ -87,7 +90,7 @@ def serve_command(
     check_seconds("--describe-timeout", describe_timeout)
     configure_log(verbose, quiet, log_file)
     web = _http_options(http, token_file, show_token, allow_host or [], auth_issuer, auth_audience)
-    served = served_projects(project, config, allow=allow, deny=deny, confirm=confirm)
+    served = served_projects(project, config, allow=allow, deny=deny, confirm=confirm, settings=settings)
     from qk_mcp.server.process import ServeOptions
 
     options = ServeOptions(max_output=max_output, describe_timeout=describe_timeout, warm=warm, tools=tool or ())

@@ -63,7 +63,7 @@ async def end_run(guest: Guest, readers: Sequence[StreamReader], feeder: StdinFe
     with attempt("end the supervisor", failures):
         await guest.release()
     with attempt("release the lock of the task", failures):
-        ending.lock.release()
+        ending.lock.release(remove=guest.gone.is_set())
 
 
 @contextmanager

@@ -37,6 +37,7 @@ class TaskLock:
         self._directory = directory
         self._owner = owner
         self._pid = pid
+        self._file = directory
         self._descriptor: int | None = None
         self.other = ""
         """The run that this one has waited for; empty if it had to wait for none."""
@@ -51,45 +52,59 @@ class TaskLock:
         `root` is the device and inode of the project's root, `task` the first name of the task. Calls `on_wait` with
         the other run if there is one. Raises LockUnusable.
         """
-        file = self._directory / f"{sha256(json.dumps([*root, task]).encode()).hexdigest()[:32]}.lock"
-        descriptor = -1
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            await self._wait(descriptor, on_wait)
-            _write_owner(descriptor, {"by": self._owner, "pid": self._pid, "since": time.time()})
-            self._descriptor, descriptor = descriptor, -1
-            return self._descriptor
-        except OSError as error:
-            raise LockUnusable(task, file, error) from None
-        finally:
-            if descriptor >= 0:
-                os.close(descriptor)
-
-    async def _wait(self, descriptor: int, on_wait: Callable[[str], object] | None) -> None:
         began = time.monotonic()
-        while not _try_lock(descriptor):
-            self.other = _read_owner(descriptor)
-            if on_wait is not None and not self.is_waiting:
-                on_wait(self.other)
-            self.is_waiting = True
-            await anyio.sleep(_PAUSE)
-            self.waited = time.monotonic() - began
+        self._file = self._directory / f"{sha256(json.dumps([*root, task]).encode()).hexdigest()[:32]}.lock"
+        try:
+            while (descriptor := self._try()) is None:
+                if on_wait is not None and self.other and not self.is_waiting:
+                    on_wait(self.other)
+                self.is_waiting = True
+                await anyio.sleep(_PAUSE)
+                self.waited = time.monotonic() - began
+        except OSError as error:
+            raise LockUnusable(task, self._file, error) from None
         self.is_waiting = False
+        self._descriptor = descriptor
+        return descriptor
 
-    def release(self) -> None:
-        """Release the lock. Does nothing if it is not acquired."""
+    def release(self, *, remove: bool) -> None:
+        """Release the lock if it is acquired. With `remove`, no supervisor has a copy, and the file goes."""
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
+            if remove:
+                self._file.unlink(missing_ok=True)
             os.close(descriptor)
 
+    def _try(self) -> int | None:
+        """Return the descriptor of the lock, or None if another run has it; then `other` says which. Raises OSError."""
+        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), os.stat(self._file)):
+                owner = {"by": self._owner, "pid": self._pid, "since": time.time()}
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, json.dumps(owner).encode() + b"\n", 0)
+                return descriptor
+        except FileNotFoundError:
+            pass  # the other run has just ended and removed the file
+        except BlockingIOError:
+            self.other = _read_owner(descriptor)
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        return None
 
-def add_lock(gate: Gate | None, lock: TaskLock, guest: Guest, on_wait: Callable[[str], object] | None) -> Gate | None:
-    """Return a gate that passes `gate`, and then waits for the lock if the guest's task is exclusive.
 
-    Returns `gate` itself if the project has no exclusive tasks.
+def add_lock(
+    find_gate: Callable[[], Gate | None], lock: TaskLock, guest: Guest, on_wait: Callable[[str], object] | None
+) -> Gate | None:
+    """Return the gate that `find_gate` finds; if the project has exclusive tasks, one that also waits for their lock.
+
+    If the run has to wait, it passes the gate again afterwards, because the rules may have changed.
     """
-    globs = guest.plan.project.rules.exclusive
+    gate, globs = find_gate(), guest.plan.project.rules.exclusive
     if not globs:
         return gate
 
@@ -98,23 +113,10 @@ def add_lock(gate: Gate | None, lock: TaskLock, guest: Guest, on_wait: Callable[
             await gate(task)
         if matches_loosely(globs, task.names):
             guest.share_lock(await lock.acquire(guest.plan.root, task.names[0], on_wait))
-            if gate is not None and lock.waited:
-                await gate(task)  # the rules may have changed meanwhile
+            if lock.waited and (again := find_gate()) is not None:
+                await again(task)
 
     return gate_with_lock
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _write_owner(descriptor: int, owner: dict[str, object]) -> None:
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(owner).encode() + b"\n", 0)
 
 
 def _read_owner(descriptor: int) -> str:

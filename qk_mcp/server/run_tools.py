@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -195,6 +196,7 @@ class RunTools:
             place = Place(plan.location.root, has_qk=plan.location.tasks.stem == TASKS)
             admission = Admission(self._served, call, place, run.control, self._questions)
             run.control.find_gate = admission.find_gate
+            run.control.on_wait = partial(log.info, "wait project=%s run=%s for=%s", project.alias, record.run)
             try:
                 outcome = await self._runner.run_task(plan, request, run.observe, run.control, record)
                 end = _ending(outcome)

@@ -99,7 +99,9 @@ def begun(root: Path, name: str = "build") -> int:
     return int(file.read_text())
 
 
-def test_a_second_run_waits_within_its_timeout_and_names_the_first(servers: tuple[Client, Client], root: Path) -> None:
+def test_a_second_run_waits_within_its_timeout_and_names_the_first(
+    servers: tuple[Client, Client], root: Path, home: Path
+) -> None:
     first, second = servers
     call = first.start("run_task", task_name="build", project="app")
     begun(root)
@@ -111,9 +113,11 @@ def test_a_second_run_waits_within_its_timeout_and_names_the_first(servers: tupl
     waiting = second.start("run_task", task_name="b", project="linked")
     assert second.run("db:build", project="app").data["stdout"] == "other\n"
     assert not waiting.answered
+    until(lambda: list((home / "home").rglob("*.lock")), what="the lock file")
     (root / "build.go").touch()
     assert call.wait().data == {"exit_code": 0, "stdout": "built\n", "stderr": ""}
     assert waiting.wait().data["stdout"] == "built\n"
+    assert not list((home / "home").rglob("*.lock"))
 
 
 def test_another_root_has_its_own_lock(servers: tuple[Client, Client], root: Path, home: Path) -> None:
@@ -174,6 +178,22 @@ def test_the_lock_ends_with_the_run(servers: tuple[Client, Client], task: str) -
             os.kill(int(answer.data["stdout"]), signal.SIGKILL)
         else:
             assert "was lost" in answer.refusal
+
+
+def test_a_run_that_waits_obeys_rules_that_come_meanwhile(tmp_path: Path) -> None:
+    root, home = make_project(tmp_path / "root", SOURCE), tmp_path / "home"
+    command_line = CommandLine(home)
+    table = f"[projects.app]\npath = '{root}'\nexclusive = ['build']\n"
+    command_line.write_config(table)
+    with serving(home, None, "-v") as client:
+        call = client.start("run_task", task_name="build", project="app")
+        begun(root)
+        waiting = client.start("run_task", task_name="build", project="app")
+        until(lambda: "wait project=app" in client.stderr(), what="the second run to wait")
+        command_line.write_config(f"{table}deny = ['build']\n")
+        (root / "build.go").touch()
+        call.wait()
+        assert "'build' is not allowed" in waiting.wait().refusal
 
 
 def test_a_cancelled_wait_leaves_the_lock_free(servers: tuple[Client, Client], root: Path) -> None:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from qk_mcp.errors import LockUnusable
@@ -42,13 +43,13 @@ async def test_a_second_run_waits_for_the_first_and_knows_it(locks: tuple[TaskLo
         tasks.start_soon(second.acquire, ROOT, TASK, on_wait)
         await waiting.wait()
         assert second.is_waiting
-        first.release()
+        first.release(remove=True)
     [other] = others
     assert other.startswith("the first run (process 4711), since ")
     assert second.other == other
     assert second.waited > 0
     assert not second.is_waiting
-    second.release()
+    second.release(remove=True)
 
 
 @pytest.mark.parametrize("place", [((1, 3), "build"), ((1, 2), "test"), ((12, 0), "build")])
@@ -59,7 +60,7 @@ async def test_roots_and_tasks_have_locks_of_their_own(
     await locks[1].acquire(*place)
     assert not locks[1].waited
     for lock in locks:
-        lock.release()
+        lock.release(remove=True)
 
 
 async def test_a_cancelled_wait_leaves_nothing(locks: tuple[TaskLock, TaskLock]) -> None:
@@ -71,21 +72,40 @@ async def test_a_cancelled_wait_leaves_nothing(locks: tuple[TaskLock, TaskLock])
     assert limit.cancelled_caught
     assert second.is_waiting
     assert _descriptors() == before
-    first.release()
+    first.release(remove=True)
     await second.acquire(ROOT, TASK)
-    second.release()
+    second.release(remove=True)
 
 
 async def test_a_lock_lasts_as_long_as_there_is_a_copy_of_its_descriptor(locks: tuple[TaskLock, TaskLock]) -> None:
     first, second = locks
     copy = os.dup(await first.acquire(ROOT, TASK))
-    first.release()
+    first.release(remove=False)
     with anyio.move_on_after(0.1) as limit:
         await second.acquire(ROOT, TASK)
     assert limit.cancelled_caught
     os.close(copy)
     await second.acquire(ROOT, TASK)
-    second.release()
+    second.release(remove=True)
+
+
+async def test_many_runs_never_hold_it_together_and_leave_no_file(tmp_path: Path) -> None:
+    held = 0
+
+    async def hold(number: int) -> None:
+        nonlocal held
+        lock = TaskLock(tmp_path / "locks", f"run {number}", number)
+        await lock.acquire(ROOT, TASK)
+        held += 1
+        assert held == 1
+        await anyio.lowlevel.checkpoint()
+        held -= 1
+        lock.release(remove=True)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(20):
+            tasks.start_soon(hold, number)
+    assert list((tmp_path / "locks").iterdir()) == []
 
 
 async def test_an_unreadable_owner_is_another_run(locks: tuple[TaskLock, TaskLock], tmp_path: Path) -> None:
@@ -96,7 +116,7 @@ async def test_an_unreadable_owner_is_another_run(locks: tuple[TaskLock, TaskLoc
     with anyio.move_on_after(0.1):
         await second.acquire(ROOT, TASK)
     assert second.other == "another run"
-    first.release()
+    first.release(remove=True)
 
 
 async def test_a_lock_file_that_cannot_be_made_is_an_error(locks: tuple[TaskLock, TaskLock], tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
 from qk_mcp.runs.pruning import KEPT_AGE
 from qk_mcp.runs.record import RunRecord, append_run, read_runs
 from tests.conftest import Serve
@@ -195,3 +197,44 @@ def test_a_full_listing_says_how_long_a_task_usually_takes(serve: Serve) -> None
     assert name == "shout"
     assert isinstance(seconds, float)
     assert 0 < seconds < 60
+
+
+def test_output_of_a_run_in_another_server_is_not_pruned(
+    serve: Serve, project: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = project("""
+        import time
+        from pathlib import Path
+        from quickie import task
+
+        @task
+        def slow():
+            print("x" * 200_000, flush=True)
+            Path("begun").touch()
+            time.sleep(600)
+    """)
+    client = serve(root)
+    begin_slow(client, root)
+    outputs = record_of(tmp_path / "home").with_name("outputs")
+    (file,) = until(lambda: list(outputs.glob("*.stdout")), what="the output file")
+    old = outputs / "20260101-000000-build-r0123456789.stdout"
+    old.touch()
+    long_ago = time.time() - KEPT_AGE - 60
+    for each in (file, old):
+        os.utime(each, (long_ago, long_ago))
+    serve(root).until(lambda: not old.exists(), what="the removal of an old output")
+    assert file.exists()
+    assert [record.state for record in recorded(tmp_path)] == ["running"]
+
+
+@pytest.mark.long
+def test_ten_servers_record_at_once(serve: Serve, project: Callable[..., Path], tmp_path: Path) -> None:
+    root = project(SOURCE)
+    clients = [serve(root) for _ in range(10)]
+    calls = [client.start("run_task", task_name="shout") for client in clients for _ in range(5)]
+    for call in calls:
+        assert call.wait().data["exit_code"] == 0
+    records = recorded(tmp_path)
+    assert len(records) == 50
+    assert {record.server.pid for record in records} == {client.pid for client in clients}
+    assert all(record.succeeded for record in records)

@@ -3,17 +3,20 @@
 `python -m tests.picture` updates it; a test fails when it is outdated.
 """
 
+import json
 import os
 import pty
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 from tests.support.environment import QK_MCP, scrubbed
 from tests.support.projects import make_project
+from tests.support.serving import serving
 
 __all__ = ["PICTURE", "main", "screen", "take"]
 
@@ -47,7 +50,8 @@ SHOP = '''
     del migrate, dump
 '''
 
-COMMANDS = (["inspect"], ["run", "deploy", "dev", "--dry-run"], ["run", "delpoy"])
+COMMANDS = (["inspect"], ["run", "deploy", "dev", "--dry-run"])
+CALLS = ({"task_name": "deploy", "args": ["dev", "--dry-run"]}, {"task_name": "delpoy"})
 
 
 def screen() -> str:
@@ -59,6 +63,7 @@ def screen() -> str:
         for command in COMMANDS:
             shown.append(f"\x1b[32m$\x1b[0m \x1b[1mqk-mcp {' '.join(command)}\x1b[0m\n")
             shown.append(_on_terminal([*QK_MCP, *command], root, environ).replace("\r\n", "\n"))
+        shown.append("\n".join(_calls(root, Path(directory) / "agent")))
         text = "\n".join(shown)
     # The spinner of a slow machine: from hiding the cursor to erasing the last frame.
     text = re.sub(r"\x1b\[\?25l.*?\x1b\[\?25h(\r|\x1b\[1A|\x1b\[2K)*", "", text, flags=re.DOTALL)
@@ -67,6 +72,16 @@ def screen() -> str:
     text = text.replace("the Python that runs qk-mcp", "the .venv in the project's root")
     text = text.replace(version("quickie-runner"), "1.0.0")
     return re.sub(r"\(3\.\d+\.\d+,", "(3.13.0,", text)
+
+
+def _calls(root: Path, home: Path) -> Iterator[str]:
+    """Yield what an agent sends, and what it reads."""
+    home.mkdir()
+    with serving(home, {"shop": root}) as client:
+        for arguments in CALLS:
+            answer = client.call("run_task", **arguments).frame["result"]
+            yield f"\x1b[35magent:\x1b[0m \x1b[1mrun_task\x1b[0m {json.dumps(arguments)}"
+            yield f"{answer['content'][0]['text']}\n"
 
 
 def _on_terminal(command: list[str], directory: Path, environ: dict[str, str]) -> str:

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -12,11 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cyclopts.exceptions import CycloptsError, MissingArgumentError
 
 from qk_mcp.cli.app import app
+from qk_mcp.cli.commands.run import shield_task
 from qk_mcp.clients.known import CLIENTS
 from qk_mcp.guest import __main__ as guest
-from tests.support.environment import scrubbed
+from tests.support.environment import BARE_PATH, PROGRAM, scrubbed
+from tests.support.serving import serving
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
@@ -42,12 +46,24 @@ def code(document: Path) -> Iterator[str]:
     yield from re.findall(r"`([^`\n]+)`", re.sub(fenced, "", text, flags=re.MULTILINE | re.DOTALL))
 
 
-@each_document
-def test_links_lead_to_files(document: Path) -> None:
-    links = re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8"))
-    local = [link.partition("#")[0] for link in links if "://" not in link]
+def anchors(document: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a document."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
-    assert [link for link in local if not (document.parent / link).exists()] == []
+
+@each_document
+def test_links_lead_to_files_and_headings(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    links = [*re.findall(r"\]\(([^)\s]+)\)", text), *re.findall(r"^\[[\w-]+\]: (\S+)$", text, re.MULTILINE)]
+    ours = [
+        re.sub(r"^https://(raw.githubusercontent|github).com/qk-mcp/qk-mcp/(blob/)?main/", "/", link) for link in links
+    ]
+    local = [link.partition("#") for link in ours if "://" not in link]
+    files = [(ROOT / name[1:] if name.startswith("/") else document.parent / name, anchor) for name, _, anchor in local]
+
+    assert [str(file) for file, _ in files if not file.exists()] == []
+    assert [f"{file}#{anchor}" for file, anchor in files if anchor and anchor not in anchors(file)] == []
 
 
 @each_document
@@ -97,13 +113,78 @@ def test_documents_name_each_client_and_each_option_of_serve() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("mark", ["try", "tests", "benchmark"])
-def test_readme_has_one_command_after_a_mark(mark: str) -> None:
+@pytest.mark.parametrize("document", ["README.md try", "README.md tests", "docs/performance.md benchmark"])
+def test_a_command_stands_alone_after_a_mark(document: str) -> None:
     """`.ci/run` and who follows the README run them as they are."""
-    command = block("README.md", f"<!-- {mark} -->")
+    file, mark = document.split()
+    command = block(file, f"<!-- {mark} -->")
 
     assert len(command.splitlines()) == 1
     assert subprocess.run(["sh", "-n", "-c", command]).returncode == 0
+
+
+def test_readme_is_short_and_its_questions_have_answers() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    questions = re.findall(r"\[[^]]+\?\]\[([\w-]+)\]", text)
+
+    assert len(text.splitlines()) <= 150
+    assert len(questions) == 10
+    assert [name for name in re.findall(r"\]\[([\w-]+)\]", text) if f"\n[{name}]: https://" not in text] == []
+
+
+def test_readme_leads_a_new_user_to_an_answer(tmp_path: Path) -> None:
+    """Follow it: write the module, run the commands, start what they wrote for the client, make the call."""
+    cart, programs = tmp_path / "cart", tmp_path / "bin"
+    for directory in (cart / "_qk", cart / "tests", programs):
+        directory.mkdir(parents=True)
+    (cart / "_qk" / "__init__.py").write_text(block("README.md", "<!-- example -->"), encoding="utf-8")
+    (cart / "tests" / "__init__.py").touch()
+    (cart / "tests" / "test_cart.py").write_text(
+        "import unittest\nclass Cart(unittest.TestCase):\n    def test_total(self):\n        self.assertEqual(20, 25)\n"
+    )
+    (programs / "qk-mcp").write_text(f'#!/bin/sh\nexec {PROGRAM} "$@"\n')
+    (programs / "qk-mcp").chmod(0o755)
+    home = tmp_path / "home"
+    environ = scrubbed(home, PATH=f"{programs}:{BARE_PATH}")
+    commands = block("README.md", "<!-- commands -->")
+
+    done = subprocess.run(["sh", "-ec", commands], cwd=cart, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Run the tests; arguments go to unittest." in done.stdout
+    entry = json.loads((home / ".claude.json").read_text())["mcpServers"]["qk-mcp"]
+    call, answer = block("README.md", "<!-- answer -->").split("\n\n")
+    arguments = json.loads(call)
+    with serving(home, None, command=[entry["command"], *entry["args"]], cwd="/") as client:
+        text = client.call("run_task", **arguments).frame["result"]["content"][0]["text"]
+    position = 0
+    for part in answer.strip().split("…"):
+        assert part in text[position:], text
+        position = text.index(part, position) + len(part)
+
+
+PLACEHOLDERS = {"CLIENT": "cursor", "NAME:PATH": "shop:/x", "PROJECT": "shop", "TASK": "test", "RUN": "r4d", "NAME": "shop",
+                "FILE": "/x", "COMMAND": "run", "PATH": "/x", "SECONDS": "3"}  # fmt: skip
+
+
+@each_document
+def test_shown_commands_are_valid(document: Path) -> None:
+    """cyclopts accepts each command as it is written; a name in capitals stands for a value."""
+    for text in code(document):
+        for line in text.splitlines():
+            command = re.match(r"(?:\$ )?qk-mcp ([^#|>]*)", line.strip())
+            if command is None or re.search(r"[\[…]| / |unix:", command[1]):
+                continue
+            words = [PLACEHOLDERS.get(word, word) for word in shlex.split(command[1])]
+            if words[0].startswith("-") and words[0] not in app:
+                words = ["serve", *words]
+            if words[0] == "run":
+                words = ["run", *shield_task(words[1:], app["run"])]
+            try:
+                app.parse_args(words, exit_on_error=False, print_error=False)
+            except MissingArgumentError:
+                assert re.fullmatch(r"[a-z -]+", command[1]), line  # the bare name of a command
+            except CycloptsError as error:
+                pytest.fail(f"{document.name}: {line}: {error}")
 
 
 def test_architecture_shows_what_the_sockets_carry(tmp_path: Path) -> None:

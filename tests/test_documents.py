@@ -56,11 +56,9 @@ def anchors(document: Path) -> set[str]:
 def test_links_lead_to_files_and_headings(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     links = [*re.findall(r"\]\(([^)\s]+)\)", text), *re.findall(r"^\[[\w-]+\]: (\S+)$", text, re.MULTILINE)]
-    ours = [
-        re.sub(r"^https://(raw.githubusercontent|github).com/qk-mcp/qk-mcp/(blob/)?main/", "/", link) for link in links
-    ]
-    local = [link.partition("#") for link in ours if "://" not in link]
-    files = [(ROOT / name[1:] if name.startswith("/") else document.parent / name, anchor) for name, _, anchor in local]
+    ours = r"https://(raw.githubusercontent|github).com/qk-mcp/qk-mcp/(blob/)?main/"
+    local = [re.sub(ours, f"{ROOT}/", link).partition("#") for link in links]
+    files = [(document.parent / name if name else document, anchor) for name, _, anchor in local if "://" not in name]
 
     assert [str(file) for file, _ in files if not file.exists()] == []
     assert [f"{file}#{anchor}" for file, anchor in files if anchor and anchor not in anchors(file)] == []
@@ -162,8 +160,18 @@ def test_readme_leads_a_new_user_to_an_answer(tmp_path: Path) -> None:
         position = text.index(part, position) + len(part)
 
 
-PLACEHOLDERS = {"CLIENT": "cursor", "NAME:PATH": "shop:/x", "PROJECT": "shop", "TASK": "test", "RUN": "r4d", "NAME": "shop",
-                "FILE": "/x", "COMMAND": "run", "PATH": "/x", "SECONDS": "3"}  # fmt: skip
+PLACEHOLDERS = {
+    "CLIENT": "cursor",
+    "PROJECT": "shop",
+    "NAME": "shop",
+    "TASK": "test",
+    "RUN": "r4d",
+    "COMMAND": "run",
+    "NAME:PATH": "shop:/x",
+    "PATH": "/x",
+    "FILE": "/x",
+    "SECONDS": "3",
+}
 
 
 @each_document

@@ -78,6 +78,26 @@ def test_the_typescript_client_lists_runs_streams_times_out_and_cancels(
     gone(*(read_pid(root / f"{name}.pid") for name in ("first", "second", "third")))
 
 
+def test_the_typescript_client_follows_the_tools_of_single_tasks(
+    project: Callable[..., Path], environ: dict[str, str], pytestconfig: pytest.Config
+) -> None:
+    sdk = node.installed(pytestconfig.cache.mkdir("node"), "sdk", {"@modelcontextprotocol/sdk": "^1.20"})
+    root = project(SOURCE)
+    file = root / "_qk" / "__init__.py"
+    changed = file.read_text() + "\n@task\ndef new(): pass\n"
+    script = Path(node.__file__).with_name("follow.mjs")
+    call = [str(file), changed, "hello", json.dumps({"name": "-x"})]
+    server = [*QK_MCP, "serve", "--project", f"demo:{root}", "--tool", "hello", "--tool", "n*"]
+    command = ["node", str(script), *call, *server]
+    result = subprocess.run(command, cwd=sdk, env=environ, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    seen: dict[str, Any] = json.loads(result.stdout)
+    assert seen["promised"] is True
+    assert seen["before"] == ["hello", "list_tasks", "run_task"]
+    assert seen["answer"] == {"exit_code": 0, "stdout": "hello -x\n", "stderr": "greeted\n"}
+    assert seen["after"] == ["hello", "list_tasks", "new", "run_task"]
+
+
 @pytest.fixture
 def inspector(
     project: Callable[..., Path], environ: dict[str, str], pytestconfig: pytest.Config

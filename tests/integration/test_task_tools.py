@@ -1,14 +1,18 @@
 """Tasks as tools of their own: listed, called, bounded, and followed when the project's files change."""
 
+import asyncio
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from mcp_types import ToolListChangedNotification
 
 from tests.conftest import Serve
 from tests.support.client import LEGACY, MODERN, Client
+from tests.support.environment import QK_MCP, scrubbed
 from tests.support.person import YES, Asking
 from tests.support.projects import make_project
 
@@ -198,3 +202,48 @@ def test_a_slow_project_does_not_hold_up_the_list(serve: Serve, project: Callabl
     (roots["slow"] / "go").touch()
     client.until(lambda: changes(client), what="tools/list_changed")
     assert set(tools_of(client)) == {"quick-lint", "slow-lint"}
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_python_client_follows_the_tools(project: Callable[..., Path], tmp_path: Path, mode: Any) -> None:
+    from mcp import StdioServerParameters
+    from mcp.client.client import Client as SdkClient
+    from mcp.client.stdio import stdio_client
+
+    root = project(SOURCE)
+    told = asyncio.Event()
+
+    async def hear(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    async def names(client: SdkClient) -> set[str]:
+        return {tool.name for tool in (await client.list_tools()).tools} - {"list_tasks", "run_task"}
+
+    async def listen(client: SdkClient) -> None:
+        async with client.listen(tools_list_changed=True) as events:
+            ready.set()
+            async for _ in events:
+                told.set()
+                return
+
+    ready = asyncio.Event()
+
+    async def talk() -> None:
+        args = [*QK_MCP[1:], "serve", "--project", f"demo:{root}", "--tool", "*"]
+        server = StdioServerParameters(command=QK_MCP[0], args=args, env=scrubbed(tmp_path / "home"), cwd=tmp_path)
+        async with SdkClient(stdio_client(server, errlog=sys.stderr), mode=mode, message_handler=hear) as client:
+            listening = asyncio.create_task(listen(client)) if mode == "auto" else None
+            if listening:
+                await ready.wait()
+            assert await names(client) == {"deploy", "lint", "test"}
+            answer = await client.call_tool("test", {"mode": "unit", "paths": ["a"]})
+            assert answer.structured_content is not None
+            assert "['a']" in answer.structured_content["stdout"]
+            make_project(root, MORE)
+            await told.wait()
+            assert await names(client) == {"deploy", "lint", "test", "types"}
+            if listening:
+                await listening
+
+    asyncio.run(asyncio.wait_for(talk(), 60))

@@ -1,6 +1,6 @@
 """How long tasks usually take: the median of their last successful runs in the record."""
 
-import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
@@ -27,14 +27,14 @@ class Durations:
     def usual(self) -> Mapping[tuple[str, str], float]:
         """Return the usual seconds of tasks, by root and name. The same object as before if none has changed."""
         try:
-            with self._record.open("rb") as file:
-                found = os.fstat(file.fileno())
-                status = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-                if status != self._status:
+            found = self._record.stat()
+            status = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+            if status != self._status and stat.S_ISREG(found.st_mode):
+                with self._record.open("rb") as file:
                     file.seek(max(0, found.st_size - _READ))
-                    self._status = status
-                    usual = _medians(file.read())
-                    self._usual = self._usual if usual == self._usual else usual
+                    usual = _medians(file.read(_READ))
+                self._status = status
+                self._usual = self._usual if usual == self._usual else usual
         except OSError:
             return _NOTHING  # nothing has been recorded, or the record cannot be read
         return self._usual

@@ -18,6 +18,7 @@ from typing import NoReturn
 
 import anyio
 
+from qk_mcp.editing.files import read_regular
 from qk_mcp.runs.record import parse_runs, record_beside, record_line
 
 __all__ = ["FILES_LIMIT", "KEPT_AGE", "Pruner", "prune_runs"]
@@ -147,7 +148,7 @@ def _prune_record(file: Path, oldest: float) -> None:
     nobody appends to it; what was appended since is copied, and the new file replaces it. Whoever waits for the lock
     then opens the new file.
     """
-    data = file.read_bytes()
+    data = read_regular(file)
     data = data[: data.rfind(b"\n") + 1]
     runs = parse_runs(data)
     kept = [

@@ -9,12 +9,13 @@ import json
 import logging
 import os
 import secrets
+import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from qk_mcp.editing.files import read_regular
 from qk_mcp.host.identity import ProcessIdentity, identify_process
 from qk_mcp.text import shorten
 
@@ -42,6 +43,10 @@ _ARG_LENGTH = 200
 """Characters of an argument in a line that would be too long."""
 _TEXT_LENGTH = 300
 """Characters of a name or an error."""
+_LOCK_LIMIT = 0.2
+"""Seconds to wait for a lock on the record: the event loop waits, too."""
+_LATEST = 1e11
+"""Seconds since 1970, about the year 5000: more cannot be shown as a date."""
 _START = b'{"run": "'
 """The beginning of each line. Inside a line, JSON escapes its quotes."""
 
@@ -126,8 +131,7 @@ def append_run(file: Path, record: RunRecord) -> None:
     while True:
         descriptor = _open(file)
         try:
-            with suppress(OSError):  # some network file systems have no locks
-                fcntl.flock(descriptor, fcntl.LOCK_SH)
+            _lock_shared(descriptor)
             if not _is_file(descriptor, file):
                 continue  # it was replaced while this process waited
             if os.write(descriptor, line) < len(line):
@@ -135,6 +139,22 @@ def append_run(file: Path, record: RunRecord) -> None:
             return
         finally:
             os.close(descriptor)
+
+
+def _lock_shared(descriptor: int) -> None:
+    """Lock the record against its replacement, which takes less than a millisecond. Raises OSError."""
+    deadline = time.monotonic() + _LOCK_LIMIT
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise OSError("another process has locked it") from None
+            time.sleep(0.001)
+        except OSError:  # some network file systems have no locks
+            return
+        else:
+            return
 
 
 def _open(file: Path) -> int:
@@ -183,7 +203,7 @@ def _line(record: RunRecord) -> bytes:
 def read_runs(file: Path) -> Runs:
     """Return all recorded runs; those whose server is gone are `lost`. A missing file has none. Raises OSError."""
     try:
-        data = file.read_bytes()
+        data = read_regular(file)
     except FileNotFoundError:
         return Runs([], 0)
     runs = parse_runs(data)
@@ -208,7 +228,7 @@ def parse_runs(data: bytes) -> Runs:
         unreadable += bool(torn)
         try:
             record = _decode(json.loads(start + rest))
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
             unreadable += 1
         else:
             records[record.run] = record
@@ -217,11 +237,12 @@ def parse_runs(data: bytes) -> Runs:
 
 def _decode(fields: dict[str, Any]) -> RunRecord:
     supervisor = fields["supervisor"]
-    if fields["state"] not in _STATES:
+    began, seconds = float(fields["time"]), float(fields["seconds"] or 0)
+    if fields["state"] not in _STATES or not (0 <= began < _LATEST and 0 <= seconds < _LATEST):
         raise ValueError
     return RunRecord(
         run=str(fields["run"]),
-        time=float(fields["time"]),
+        time=began,
         project=str(fields["project"]),
         root=str(fields["root"]),
         task=str(fields["task"]),
@@ -231,7 +252,7 @@ def _decode(fields: dict[str, Any]) -> RunRecord:
         supervisor=None if supervisor is None else _identity(supervisor),
         state=fields["state"],
         exit_code=None if fields["exit_code"] is None else int(fields["exit_code"]),
-        seconds=None if fields["seconds"] is None else float(fields["seconds"]),
+        seconds=None if fields["seconds"] is None else seconds,
         bytes={str(name): int(count) for name, count in fields["bytes"].items()},
         files={str(name): str(path) for name, path in fields["files"].items()},
         error=str(fields["error"]),

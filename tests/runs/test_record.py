@@ -1,5 +1,6 @@
 """`qk_mcp.runs.record`: whole lines, whoever writes them, and readers that skip anything else."""
 
+import fcntl
 import json
 import os
 import stat
@@ -83,6 +84,37 @@ def test_torn_and_foreign_lines_are_counted_and_skipped(tmp_path: Path) -> None:
     runs = read_runs(file)
     assert runs.records == [first, second, third], "a torn line does not take the next one with it"
     assert runs.unreadable == 6
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        '"time": 1e300',
+        '"time": NaN',
+        '"seconds": -1',
+        '"exit_code": Infinity',
+        '"state": "odd"',
+        '"server": [1]',
+        '"bytes": []',
+    ],
+)
+def test_impossible_values_are_no_record(tmp_path: Path, change: str) -> None:
+    file = tmp_path / "runs.jsonl"
+    append_run(file, made())
+    file.write_text(file.read_text().replace("}\n", f", {change}}}\n"))
+    runs = read_runs(file)
+    assert (runs.records, runs.unreadable) == ([], 1)
+
+
+def test_a_record_that_stays_locked_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    append_run(file, made())
+    with file.open() as pruning:
+        fcntl.flock(pruning, fcntl.LOCK_EX)
+        with pytest.raises(OSError, match="another process has locked it"):
+            append_run(file, made())
+    append_run(file, made())
+    assert len(read_runs(file).records) == 2
 
 
 def test_a_run_whose_server_is_gone_is_lost(tmp_path: Path) -> None:

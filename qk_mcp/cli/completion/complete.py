@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from qk_mcp.cli.project_or_task import is_path, split_words
-from qk_mcp.cli.runs.select import recorded_runs
 from qk_mcp.errors import QkMcpError
 from qk_mcp.projects.project import Project, expand, fit_alias
 from qk_mcp.projects.registry import Registry, build_registry
@@ -133,6 +132,8 @@ class _Completion:
 
     def _option_value(self, name: str, current: str) -> Answer:
         if name == "--project" and self._line.command == "runs":
+            from qk_mcp.cli.runs.select import recorded_runs
+
             return Answer([Candidate(each) for each in {run.project: None for run in recorded_runs()}])
         if name == "--project":
             return Answer(list(self._declarations(current)))
@@ -203,6 +204,8 @@ class _Completion:
 
 
 def _runs(*, only_running: bool) -> Iterator[Candidate]:
+    from qk_mcp.cli.runs.select import recorded_runs
+
     for run in sorted(recorded_runs(), key=lambda run: -run.time):
         if run.state == "running" or not only_running:
             yield Candidate(run.run, one_line(f"{run.task} of {run.project}: {run.state.replace('_', ' ')}"))

@@ -75,7 +75,7 @@ def _row(record: RunRecord, *, relative: bool) -> list[Text]:
     seconds = time.time() - record.time if record.seconds is None else record.seconds
     words = [record.task] if record.args is None else [record.task, *record.args]
     return [
-        Text(record.run, "bold"),
+        Text(one_line(record.run), "bold"),
         Text(_age(time.time() - record.time, record.time) if relative else _date(record.time)),
         Text(one_line(record.client, _WIDEST_NAME)),
         Text(one_line(record.project, _WIDEST_NAME)),

@@ -75,7 +75,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def config(home: Path) -> Path:
     """A config for a project with two secrets: one in the server's environment, one in the config itself."""
-    lines = ['redact = ["stripe_*"]', 'reports = ["junit.xml"]', f'env.STRIPE_ID = "{OTHER}"']
+    lines = ['redact = ["stripe_*"]', 'tools = ["greet"]', 'reports = ["junit.xml"]', f'env.STRIPE_ID = "{OTHER}"']
     return write_config(home, make_project(home / "project", SOURCE), *lines)
 
 
@@ -88,13 +88,12 @@ def shared(home: Path, config: Path) -> Iterator[Client]:
 
 @pytest.fixture
 def client(shared: Client, home: Path) -> Iterator[Client]:
-    """A server; after the test, neither its messages nor its logs have a secret."""
+    """A server; after the test, no message, log or file of it has a secret."""
     shared.messages.clear()
     yield shared
-    sent = [json.dumps(message.frame) for message in shared.messages]
-    for written in (*sent, shared.stderr(), (home / "log").read_text()):
-        assert SECRET not in written
-        assert OTHER not in written
+    written = [json.dumps(message.frame) for message in shared.messages]
+    written += [file.read_text() for file in (home / "log", *(home / "home").rglob("*")) if file.is_file()]
+    assert [text for text in written if SECRET in text or OTHER in text] == []
 
 
 def test_both_streams_are_redacted_across_writes_and_as_base64(client: Client) -> None:
@@ -164,6 +163,20 @@ def test_the_record_has_no_arguments_if_the_project_says_so(home: Path, tmp_path
     assert "private" not in record.read_text()
 
 
+def test_the_command_that_shows_a_run_has_no_secret(client: Client, home: Path) -> None:
+    client.run("both")
+    command_line = CommandLine(home / "home")
+    [latest, *_] = json.loads(command_line("runs", "--json").stdout)
+    shown = command_line("runs", "show", latest["run"])
+    assert "token [SHOP_TOKEN] and normal-value" in shown.stdout
+    assert SECRET not in shown.stdout + shown.stderr
+
+
+def test_the_schema_of_a_task_tool_has_no_secret(client: Client) -> None:
+    [tool] = [each for each in client.request("tools/list").wait().result["tools"] if each["name"] == "greet"]
+    assert "[SHOP_TOKEN]" in json.dumps(tool["inputSchema"])
+
+
 def test_a_broken_project_is_explained_without_its_secrets(home: Path) -> None:
     source = """
         import os, sys
@@ -181,7 +194,7 @@ def test_a_broken_project_is_explained_without_its_secrets(home: Path) -> None:
 def test_redact_false_hides_nothing(home: Path, tmp_path: Path) -> None:
     config = write_config(tmp_path, home / "project", "redact = false", f'env.STRIPE_ID = "{OTHER}"')
     make_project(home / "project", SOURCE)
-    with serving(home / "home", None, "--config", str(config), environ=ENVIRON) as client:
+    with serving(tmp_path / "home", None, "--config", str(config), environ=ENVIRON) as client:
         answer = client.run("both").data
     assert answer["stdout"] == f"token {SECRET} and normal-value"
     assert "redacted" not in answer

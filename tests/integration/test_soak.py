@@ -81,13 +81,13 @@ class _Run:
     exit_code: int | None = None
     """The exit code, or None if a refusal is expected."""
     disturbed: bool = False
-    """Whether a process of the server was killed meanwhile, so that the run may be lost."""
+    """Whether a process below the server was killed meanwhile, which may be the run's."""
     cancel_at: float = float("inf")
 
     def check(self) -> None:
         """Fail if the answer is wrong."""
         answer = self.call.wait()
-        if self.disturbed and answer.is_error:
+        if self.disturbed and (answer.is_error or answer.data["exit_code"] == -signal.SIGKILL):
             return
         if self.exit_code is None:
             assert self.expected in answer.refusal

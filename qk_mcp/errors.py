@@ -38,6 +38,7 @@ __all__ = [
     "NoSuchTask",
     "NotConfirmed",
     "OutOfProcesses",
+    "OutputUnreadable",
     "PathMissing",
     "ProjectBroken",
     "ProjectElsewhere",
@@ -49,15 +50,18 @@ __all__ = [
     "RemoteRefused",
     "RulesUnknown",
     "RunLost",
+    "RunNotFound",
     "RunNotStopped",
     "RunStopped",
     "RunTimedOut",
+    "SearchFailed",
     "ServerFailed",
     "TaskBusy",
     "TaskNotNamed",
     "TaskRefused",
     "TasksNotFound",
     "TokenUnusable",
+    "TooManyRuns",
     "UnknownClient",
     "UnknownProject",
     "UnknownRun",
@@ -166,6 +170,39 @@ class TaskNotNamed(UsageError):
         )
 
 
+class TooManyRuns(QkMcpError):
+    """As many tasks run in the background as may at the same time."""
+
+    def __init__(self, count: int, oldest: str, task: str, seconds: float) -> None:
+        super().__init__(
+            f"{count} tasks run in the background, and no more may at the same time",
+            f"The oldest is {oldest}: task {task!r}, for {seconds:.0f} s.",
+            f"stop one that is not needed: stop_run with run_id {oldest!r}",
+        )
+
+
+class RunNotFound(QkMcpError):
+    """No run has that id."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"there is no run {run_id!r}",
+            "Its record may have been removed, or the id is not complete.",
+            "get_run without `run_id` lists the newest runs",
+        )
+
+
+class OutputUnreadable(QkMcpError):
+    """The files of a run cannot be read."""
+
+    def __init__(self, run_id: str, error: OSError) -> None:
+        super().__init__(
+            f"the output of the run {run_id!r} cannot be read",
+            f"{error.filename}: {error.strerror}." if error.filename else f"{error}.",
+            "old outputs are removed; run the task again",
+        )
+
+
 class RunTimedOut(QkMcpError):
     """A task reached its timeout while it ran (`began`), or before it could start.
 
@@ -198,6 +235,7 @@ class RunTimedOut(QkMcpError):
             else "pass a larger `timeout` if it needs longer",
             details=output,
         )
+        self.slow = began and not waited_for
 
 
 class RunStopped(QkMcpError):
@@ -252,6 +290,18 @@ class RunLost(QkMcpError):
             f"{stopped} The exit code is unknown.",
             "check whether the machine ran out of memory, then run the task again",
             details=output,
+        )
+
+
+class SearchFailed(QkMcpError):
+    """Lines could not be searched for a regular expression within `seconds`, or at all because of `error`."""
+
+    def __init__(self, parameter: str, pattern: str, seconds: float | None, error: Exception | None = None) -> None:
+        super().__init__(
+            f"parameter {parameter!r}: the search for {pattern!r} "
+            + (f"took longer than {seconds:.0f} s" if seconds else "could not be started"),
+            f"{type(error).__name__}: {error}" if error else "Nested repetitions such as (a+)+ take very long.",
+            "use a simpler expression, or read the output file yourself",
         )
 
 

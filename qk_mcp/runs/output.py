@@ -10,18 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qk_mcp.runs.output_files import OutputFile
+from qk_mcp.runs.terminal import CONTROLS_IN_LINES, REDRAWS, SPECIAL, redraw, split_cut_escape
 from qk_mcp.text import ESCAPES
 
-__all__ = ["Capture", "Captured", "redraw"]
+__all__ = ["Capture", "Captured"]
 
 _LINE_LIMIT = 1 << 14
 """Characters of an unfinished line that is still redrawn from its beginning."""
-_ESCAPE_LIMIT = 4096
-_SPECIAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_REDRAWS = re.compile(r"[\r\b]")
-_CUT_ESCAPE = re.compile(r"(?:\x1b(?:[\]PX^_][^\x07\x1b\x9c]*\x1b?|\[[0-?]*[ -/]*|[ -/]*)|\x9b[0-?]*[ -/]*|\r)\Z")
-"""The beginning of an escape sequence or line end whose rest has not arrived yet."""
-_INNER_CONTROLS = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _SCREEN = re.compile(r"\x1b\[\?(?:1049|1047|47)([hl])")
 """Enters (h) or leaves (l) the alternate screen of xterm, as full-screen programs do."""
 
@@ -75,11 +70,16 @@ class Capture:
         self.file.write(data)
         return self._commit(self._clean(self._decode(data)))
 
+    @property
+    def recent(self) -> str:
+        """The end of the text so far, with the unfinished line."""
+        return (self._head + self._tail)[-self._tail_limit :] + redraw(self.open_line)
+
     def finish(self) -> tuple[str, Captured]:
         """End the stream. Returns the rest of its text, and the stream, whose file the caller keeps or discards."""
         text = self._clean(self._decode(b"", final=True))
         held, self._held = self._held, ""
-        text += redraw(self.open_line + _INNER_CONTROLS.sub("", held))
+        text += redraw(self.open_line + CONTROLS_IN_LINES.sub("", held))
         self.open_line = ""
         rest = self._commit(text)
         self._tail = self._tail[-self._tail_limit :]
@@ -89,20 +89,18 @@ class Capture:
         """Return the lines that `text` completes; the rest becomes `open_line`."""
         if self._held:
             text, self._held = self._held + text, ""
-        if _SPECIAL.search(text):
-            cut = _CUT_ESCAPE.search(text, max(0, len(text) - _ESCAPE_LIMIT))
-            if cut:
-                text, self._held = text[: cut.start()], text[cut.start() :]
+        if SPECIAL.search(text):
+            text, self._held = split_cut_escape(text)
             for screen in _SCREEN.finditer(text):
                 self.full_screen = screen[1] == "h"
-            text = _INNER_CONTROLS.sub("", ESCAPES.sub("", text.replace("\r\n", "\n")))
+            text = CONTROLS_IN_LINES.sub("", ESCAPES.sub("", text.replace("\r\n", "\n")))
         line_end = text.rfind("\n") + 1
         if not line_end:
             self.open_line += text
             lines = ""
         else:
             lines, self.open_line = self.open_line + text[:line_end], text[line_end:]
-            if _REDRAWS.search(lines):
+            if REDRAWS.search(lines):
                 lines = "".join(redraw(line) + "\n" for line in lines[:-1].split("\n"))
         if len(self.open_line) > _LINE_LIMIT:
             self.open_line = redraw(self.open_line)
@@ -121,17 +119,3 @@ class Capture:
         if len(self._tail) > 2 * self._tail_limit:
             self._tail = self._tail[-self._tail_limit :]
         return text
-
-
-def redraw(line: str) -> str:
-    """Return the last state of a line with carriage returns and backspaces, roughly as a terminal shows it."""
-    if not _REDRAWS.search(line):
-        return line
-    line = next((part for part in reversed(line.split("\r")) if part), "")
-    shown: list[str] = []
-    for character in line:
-        if character != "\b":
-            shown.append(character)
-        elif shown:
-            shown.pop()
-    return "".join(shown)

@@ -27,6 +27,8 @@ class OutputFile:
         """Where the file is, once it exists."""
         self._memory = bytearray()
         self._exists = False
+        self._live = False
+        self._kept = False
         self._descriptor: int | None = None
         self._written = 0
         self._error = ""
@@ -38,24 +40,43 @@ class OutputFile:
         self.size += len(data)
         self.newlines += data.count(b"\n")
         self._memory += data
-        if len(self._memory) > _MEMORY:
+        if self._live or len(self._memory) > _MEMORY:
             self._flush()
+
+    def write_through(self) -> None:
+        """Create the file now, and write to it at once from now on, so that others can read along."""
+        self._live = True
+        self._flush()
 
     def keep(self) -> tuple[Path | None, str]:
         """Keep the file. Returns its path, and why it is missing or incomplete."""
-        self._flush()
-        if not self._written:
-            self.discard()
-        self._close()
-        kept, self._exists = self._exists, False
-        return (self.path if kept else None), self._error
+        if not self._kept:
+            self._kept = True
+            self._flush()
+            self._close()
+            if self._exists and not self._written and not self._live:
+                self._remove()
+        return (self.path if self._exists else None), self._error
 
     def discard(self) -> None:
         """Remove the file, unless it is kept."""
         self._close()
-        if self._exists:
-            self._exists = False
-            self.path.unlink(missing_ok=True)
+        if self._exists and not self._kept:
+            self._remove()
+
+    @property
+    def readable(self) -> Path | None:
+        """The file, if it has every byte so far: it is written through or kept, and no write has failed."""
+        return self.path if self._exists and not self._error and (self._live or self._kept) else None
+
+    @property
+    def error(self) -> str:
+        """Why the file is missing or incomplete."""
+        return self._error
+
+    def _remove(self) -> None:
+        self._exists = False
+        self.path.unlink(missing_ok=True)
 
     def _close(self) -> None:
         if self._descriptor is not None:

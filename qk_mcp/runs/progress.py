@@ -11,8 +11,8 @@ from typing import Protocol
 
 import anyio
 
-from qk_mcp.runs.output import redraw
 from qk_mcp.runs.streams import Observer, Stream
+from qk_mcp.runs.terminal import redraw
 
 __all__ = ["LiveClient", "send_live_output"]
 

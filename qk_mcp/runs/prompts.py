@@ -4,7 +4,8 @@ import re
 import time
 from collections.abc import Collection
 
-from qk_mcp.runs.output import Capture, redraw
+from qk_mcp.runs.output import Capture
+from qk_mcp.runs.terminal import redraw
 
 __all__ = ["missing_terminal"]
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from qk_mcp.runs.output import redraw
+from qk_mcp.runs.terminal import redraw
 from qk_mcp.text import printable, shorten
 
 __all__ = ["Rescued", "rescue_lines"]

@@ -4,7 +4,7 @@ import json
 import logging
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -135,8 +135,8 @@ async def run_in_guest(
     `RunStopped` and `RunLost`.
     """
     control = control or Control(request.limit)
-    captures = {stream: _capture(request, stream) for stream in ("stdout", "stderr")}
-    control.captures = captures
+    captures: dict[Stream, Capture] = {"stdout": _capture(request, "stdout"), "stderr": _capture(request, "stderr")}
+    control.attach(guest, captures)
     keeps_output = request.keeps_output
     try:
         return await _run(guest, request, captures, control, observe, sink)
@@ -146,20 +146,19 @@ async def run_in_guest(
     finally:
         for capture in captures.values():
             with attempt("close an output file", []):
-                if keeps_output:
+                if keeps_output and (guest.began or not control.live):
                     capture.file.keep()
-                else:
-                    capture.file.discard()
+                capture.file.discard()
 
 
-def _capture(request: Request, stream: str) -> Capture:
+def _capture(request: Request, stream: Stream) -> Capture:
     return Capture(request.max_output, stream_file(request.output, stream))
 
 
 async def _run(
     guest: Guest,
     request: Request,
-    captures: dict[str, Capture],
+    captures: Mapping[Stream, Capture],
     control: Control,
     observe: Observer | None,
     sink: Sink | None,
@@ -197,7 +196,7 @@ def _wait_note(lock: TaskLock) -> str:
 
 
 async def _wait_for_end(
-    guest: Guest, request: Request, captures: dict[str, Capture], control: Control, ending: Ending
+    guest: Guest, request: Request, captures: Mapping[Stream, Capture], control: Control, ending: Ending
 ) -> None:
     """Send the request and wait until the task has ended or the time is over. Completes `ending`."""
     with control.limited() as timer:

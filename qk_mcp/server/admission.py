@@ -13,7 +13,6 @@ from qk_mcp.projects.served import ServedProjects
 from qk_mcp.runs.control import Control
 from qk_mcp.runs.gate import Gate, ResolvedTask
 from qk_mcp.server.consent import NoConsent, Question, Questions
-from qk_mcp.server.schemas import DEFAULT_TIMEOUT
 from qk_mcp.text import shell_line
 
 __all__ = ["Admission", "Place", "TaskCall", "limit_timeout"]
@@ -27,7 +26,10 @@ class TaskCall:
     task: str
     args: Sequence[str] = ()
     stdin: str | None = None
-    timeout: float = DEFAULT_TIMEOUT
+    timeout: float | None = None
+    """Seconds; None for the default, which depends on the client."""
+    background: bool = False
+    """Whether the call is answered although the task runs on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from qk_mcp.errors import InvalidInput
 from qk_mcp.tasks.listing import Detail
 from qk_mcp.text import nearest, shorten
 
-__all__ = ["check_names", "parse_detail", "parse_seconds", "parse_text", "parse_words"]
+__all__ = ["check_names", "parse_count", "parse_detail", "parse_flag", "parse_line_numbers", "parse_seconds",
+           "parse_text", "parse_timeout", "parse_words"]  # fmt: skip
 
 _SPLIT_LENGTH = 20_000
 """Characters of a string that is split into words; `shlex` takes a minute for a million."""
@@ -27,6 +28,12 @@ _SYNONYMS = {
     "filter": ("pattern", "query", "search"),
     "args": ("argv", "options", "parameters", "params"),
     "stdin": ("input",),
+    "background": ("async", "detach", "run_in_background"),
+    "run_id": ("id", "run"),
+    "grep": ("filter", "pattern", "search"),
+    "lines": ("limit", "max_lines", "tail"),
+    "after": ("offset", "since"),
+    "wait": ("timeout",),
 }
 """Names that models use for our parameters. Ignoring them would run something else than was meant."""
 
@@ -72,8 +79,13 @@ def parse_detail(arguments: Mapping[str, Any], name: str) -> Detail:
             raise InvalidInput(name, f"it must be auto, full or short, not {other[:60]!r}")
 
 
-def parse_seconds(arguments: Mapping[str, Any], name: str, default: float) -> float:
-    """Return a positive, finite number of seconds."""
+def parse_timeout(arguments: Mapping[str, Any], name: str) -> float | None:
+    """Return a positive, finite number of seconds; None if it is missing, null or empty."""
+    return parse_seconds(arguments, name, 0.0) or None
+
+
+def parse_seconds(arguments: Mapping[str, Any], name: str, default: float, *, zero: bool = False) -> float:
+    """Return a positive, finite number of seconds, or with `zero` also 0."""
     value = arguments.get(name)
     if value is None or value == "":
         return default
@@ -83,8 +95,52 @@ def parse_seconds(arguments: Mapping[str, Any], name: str, default: float) -> fl
         number = float(value)
     except (ValueError, OverflowError):
         raise InvalidInput(name, f"it must be a number of seconds, not {_kind(value)}") from None
+    if zero and number == 0:
+        return 0.0
     if not math.isfinite(number) or number <= 0:
         raise InvalidInput(name, f"it must be a positive, finite number of seconds, not {value}")
+    return number
+
+
+def parse_flag(arguments: Mapping[str, Any], name: str) -> bool:
+    """Return true or false; false if it is missing, null or empty."""
+    value = arguments.get(name)
+    if isinstance(value, str) and value.casefold() in ("true", "false", ""):
+        value = value.casefold() == "true"
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise InvalidInput(name, f"it must be true or false, not {_kind(value)}")
+
+
+def parse_count(arguments: Mapping[str, Any], name: str, default: int, most: int) -> int:
+    """Return a whole number from 0 to `most`; a larger one counts as `most`."""
+    value = arguments.get(name)
+    if value is None or value == "":
+        return default
+    return min(_whole(name, value), most)
+
+
+def parse_line_numbers(arguments: Mapping[str, Any], name: str, count: int) -> list[int] | None:
+    """Return `count` line numbers from `"12,3"`, or from one number for all; None if it is missing, null or empty."""
+    value = arguments.get(name)
+    if value is None or value == "":
+        return None
+    parts = value.split(",") if isinstance(value, str) else [value]
+    if len(parts) not in (1, count):
+        raise InvalidInput(name, f"it must be `next` of an earlier answer or a line number, not {_kind(value)}")
+    numbers = [_whole(name, part) for part in parts]
+    return numbers if len(numbers) == count else numbers * count
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ValueError
+        number = int(value.strip()) if isinstance(value, str) else int(value)
+        if number != float(value) or number < 0:
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise InvalidInput(name, f"it must be a whole number from 0 on, not {_kind(value)}") from None
     return number
 
 

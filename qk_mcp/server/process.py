@@ -63,6 +63,10 @@ class ServeOptions:
     """Whether an interpreter waits for the next run."""
     tools: Sequence[str] = ()
     """Globs of the tasks of every project that are tools of their own."""
+    background: bool = True
+    """Whether runs may outlive their calls."""
+    hand_over: float | None = None
+    """Seconds after which a call is handed over, infinity for never; None: it depends on the client."""
 
 
 def begin_process(served: ServedProjects) -> None:
@@ -100,6 +104,8 @@ def build_server(served: ServedProjects, options: ServeOptions) -> "TaskServer":
         describe_timeout=options.describe_timeout,
         warm_guests=POOL_SIZE if options.warm else 0,
         tools=options.tools,
+        background=options.background,
+        hand_over=options.hand_over,
     )
     return TaskServer(served, settings, prefetch)
 
@@ -123,6 +129,7 @@ def run_server(
                 tasks.start_soon(_run_in_thread, clean_up)
             tasks.start_soon(server.keep_pruning)
             await converse()
+            await server.stop()
             tasks.cancel_scope.cancel()
 
     try:

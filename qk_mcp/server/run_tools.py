@@ -9,10 +9,7 @@ from functools import partial
 from typing import Any
 
 import anyio
-from fastmcp.server.context import _MCP_LEVEL_SEVERITY, _get_client_log_level
-from fastmcp.server.dependencies import get_context
 from fastmcp.tools import ToolResult
-from mcp_types import LoggingLevel
 
 from qk_mcp.errors import (
     InvalidInput,
@@ -38,26 +35,32 @@ from qk_mcp.runs.progress import send_live_output
 from qk_mcp.runs.pruning import Pruner
 from qk_mcp.runs.record import Recorder, RunRecord, new_run_id, record_beside
 from qk_mcp.runs.run import Request, Run
-from qk_mcp.runs.streams import Stream
+from qk_mcp.runs.status import Selection
 from qk_mcp.server import schemas
 from qk_mcp.server.admission import Admission, Place, TaskCall, limit_timeout
 from qk_mcp.server.answers import tool_answer
-from qk_mcp.server.arguments import check_names, parse_seconds, parse_text, parse_words
+from qk_mcp.server.arguments import check_names, parse_flag, parse_text, parse_timeout, parse_words
+from qk_mcp.server.call_client import CallClient, client_name
 from qk_mcp.server.consent import ConsentPending, Questions
+from qk_mcp.server.hand_over import plan_hand_over
 from qk_mcp.server.remote_runs import pass_remote_gate, run_on_remote
+from qk_mcp.server.run_queries import RunQueries, run_status
 from qk_mcp.server.settings import Settings
 from qk_mcp.server.task_runner import TaskRunner
 from qk_mcp.tasks.cache import CatalogCache
-from qk_mcp.text import encodable, one_line
+from qk_mcp.text import one_line
 
 __all__ = ["RunTools"]
 
 log = logging.getLogger(__name__)
 
 _LOGGED = 100
-"""Characters of a task's or a client's name in the log and the record."""
+"""Characters of a task's name in the log."""
+_STOP_TIME = 5.0
+"""Seconds of the default timeout that a handed-over call does not use."""
+_DETAILS = 2_000
+"""Bytes of the keys that describe a run in the background."""
 _CANCELLED = "the client has cancelled the call"
-_ENDING = "the server is stopping"
 
 
 class RunTools:
@@ -72,13 +75,14 @@ class RunTools:
         self._settings = settings
         self._recorder = Recorder(record_beside(settings.outputs))
         self._runner = TaskRunner(WarmPool(size=settings.warm_guests), self._recorder)
-        self._runs = ServerRuns()
+        self.runs = ServerRuns()
+        self.queries = RunQueries(self.runs, self._recorder, settings, remote_servers)
         self.pruner = Pruner(settings.outputs)
         self._questions = Questions()
 
     async def run_task(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Answer the tool of that name."""
-        note = check_names(arguments, schemas.RUN_INPUT["properties"])
+        note = check_names(arguments, schemas.run_input(background=self._settings.background)["properties"])
         task = parse_text(arguments, "task_name")
         if task is None:
             raise InvalidInput("task_name", "it is required; list_tasks shows the names")
@@ -87,51 +91,67 @@ class RunTools:
             task=task,
             args=parse_words(arguments, "args"),
             stdin=parse_text(arguments, "stdin"),
-            timeout=parse_seconds(arguments, "timeout", schemas.DEFAULT_TIMEOUT),
+            timeout=parse_timeout(arguments, "timeout"),
+            background=self._settings.background and parse_flag(arguments, "background"),
         )
         return await self.run(call, note)
 
     async def run(self, call: TaskCall, note: str = "") -> ToolResult:
         """Run a task, and return the answer of `run_task` with `note`.
 
-        Raises what `TaskRunner.run_task` raises. The run is stopped if the call is cancelled.
+        Raises what `TaskRunner.run_task` raises, and `TooManyRuns`. If the call is cancelled, the run is stopped.
         """
         self._served.check_rules()
+        if call.background:
+            self.runs.check_room()
         if call.project.remote is not None:
             return await self._run_remotely(call, note)
-        project, run_id = call.project, new_run_id()
-        timeout, limited = limit_timeout(call.timeout, project.rules)
-        note = "\n".join(filter(None, (note, limited)))
+        run_id = new_run_id()
+        timeout, patience = self._times(call)
+        timeout, limited = limit_timeout(timeout, call.project.rules)
+        if call.timeout is not None or timeout < schemas.DEFAULT_TIMEOUT:
+            note = "\n".join(filter(None, (note, limited)))
         request = Request(
             task=call.task,
             args=call.args,
             stdin=call.stdin,
             timeout=timeout,
-            bounds_call=True,
-            max_output=self._settings.max_output - len(json.dumps(note)),
+            bounds_call=not call.background,
+            max_output=self._settings.max_output - len(json.dumps(note)) - (_DETAILS if call.background else 0),
             output=output_path(self._settings.outputs, call.task, run_id),
             keeps_output=True,
-            grace=GRACE if project.grace is None else project.grace,
+            grace=GRACE if call.project.grace is None else call.project.grace,
         )
         run = self._start(call, run_id, request)
+        if call.background:
+            run.keep_output()
+        answer: ToolResult | None = None
         try:
-            async with send_live_output(_Notifier(call.task)) as observe:
+            async with send_live_output(CallClient(call.task)) as observe:
+                with run.watched(observe), anyio.move_on_after(patience):
+                    await (run.settle() if call.background else run.ended.wait())
                 with run.watched(observe):
-                    await run.ended.wait()
-        finally:
+                    await run.decided()
             if not run.ended.is_set():
+                answer = await self._hand_over(run, call, note)
+        finally:
+            if answer is None and not run.ended.is_set():
                 run.control.stop(_CANCELLED)
                 with anyio.CancelScope(shield=True):
                     await run.ended.wait()
-        if limited and isinstance(run.outcome, RunTimedOut):
-            run.outcome.hint = limited  # not to pass a larger one
-        return _answer(run, note)
+        if isinstance(run.outcome, RunTimedOut):
+            if limited:
+                run.outcome.hint = limited  # not to pass a larger one
+            elif run.outcome.slow and self._settings.background:
+                run.outcome.hint += ", or run it with background=true"
+        return answer or _answer(run, note)
 
     async def _run_remotely(self, call: TaskCall, note: str) -> ToolResult:
         """Run a task of a remote project, and record the run here, too."""
         project, began = call.project, time.monotonic()
         assert project.remote is not None
-        timeout, limited = limit_timeout(call.timeout, project.rules)
+        usual = schemas.LONG_TIMEOUT if call.background else schemas.DEFAULT_TIMEOUT
+        timeout, limited = limit_timeout(call.timeout or usual, project.rules)
         call, note = replace(call, timeout=timeout), "\n".join(filter(None, (note, limited)))
         control = Control(None)
         admission = Admission(self._served, call, Place(project.path, has_qk=False), control, self._questions)
@@ -149,16 +169,17 @@ class RunTools:
             root=f"{project.remote.place}:{project.path}",
             task=call.task,
             args=[*call.args] if project.rules.log_args else None,
-            client=_client_name(),
+            client=client_name(),
             server=self._recorder.server,
         )
         self._recorder.write(record)
         end: dict[str, Any] = {"state": "cancelled"}
         try:
-            answer = await run_on_remote(
-                self._remote_servers, project, _arguments(call), call.timeout, _Notifier(call.task)
-            )
-            end = {"state": "ended", "exit_code": answer.get("exit_code")}
+            arguments, client = _arguments(call), CallClient(call.task)
+            answer = await run_on_remote(self._remote_servers, project, arguments, timeout, client)
+            end = {"state": answer.get("state", "ended"), "exit_code": answer.get("exit_code")}
+            if "run_id" in answer:
+                self.queries.remote_runs[answer["run_id"]] = project
         except RemoteFailed as failure:
             end = {"state": "lost", "error": failure.what}
             raise
@@ -171,9 +192,27 @@ class RunTools:
             _log_end(record)
         return tool_answer(_with_note(answer, note))
 
-    async def stop(self) -> None:
-        """Stop every run, and wait until their processes have ended."""
-        await self._runs.stop(_ENDING)
+    def _times(self, call: TaskCall) -> tuple[float, float | None]:
+        """Return the seconds that the run may take, and those until the call is answered in any case."""
+        if call.background:
+            return call.timeout or schemas.LONG_TIMEOUT, None
+        hand_over = plan_hand_over(self._settings.hand_over, client_name()) if self._settings.background else None
+        if hand_over is None:
+            return call.timeout or schemas.DEFAULT_TIMEOUT, None
+        if call.timeout is None:
+            return schemas.LONG_TIMEOUT, min(hand_over.after, schemas.DEFAULT_TIMEOUT - _STOP_TIME)
+        return call.timeout, hand_over.after if call.timeout >= hand_over.patience else None
+
+    async def _hand_over(self, run: ServerRun, call: TaskCall, note: str) -> ToolResult:
+        """Answer the call while the run goes on."""
+        notes = [note] if note else []
+        if not call.background:
+            run.keep_output()
+            notes.append(
+                "the task is still running: this client would not have waited longer for the answer of this call. "
+                f"Wait for it with get_run(run_id={run.record.run!r}, wait=50)"
+            )
+        return await self.queries.answer(run_status(run), Selection(count=schemas.DEFAULT_LINES), notes, run)
 
     def _start(self, call: TaskCall, run_id: str, request: Request) -> ServerRun:
         project = call.project
@@ -185,7 +224,7 @@ class RunTools:
             root=str(plan.location.root),
             task=redact_text(request.task, plan.secrets),
             args=redact_json([*request.args], plan.secrets) if project.rules.log_args else None,
-            client=_client_name(),
+            client=client_name(),
             files={stream: str(stream_file(request.output, stream)) for stream in ("stdout", "stderr")},
             server=self._recorder.server,
         )
@@ -213,26 +252,7 @@ class RunTools:
                 self._runner.prepare_next(plan)
             return outcome
 
-        return self._runs.start(record, request, running)
-
-
-class _Notifier:
-    """Sends a task's output to the client of the current call."""
-
-    def __init__(self, task: str) -> None:
-        self._task = task
-        self._context = get_context()
-
-    async def log(self, stream: Stream, text: str) -> None:
-        # Not Context.log, which wraps the text in an object that clients print as it is.
-        level: LoggingLevel = "info" if stream == "stdout" else "warning"
-        session = self._context.session
-        lowest = _get_client_log_level(session)
-        if lowest is None or _MCP_LEVEL_SEVERITY[level] >= _MCP_LEVEL_SEVERITY[lowest]:
-            await session.send_log_message(level, encodable(text), self._task, self._context.origin_request_id)
-
-    async def progress(self, seconds: float, message: str) -> None:
-        await self._context.report_progress(seconds, message=encodable(message))
+        return self.runs.start(record, request, running)
 
 
 def _answer(run: ServerRun, note: str) -> ToolResult:
@@ -242,7 +262,12 @@ def _answer(run: ServerRun, note: str) -> ToolResult:
         raise run.outcome
     if run.outcome is None:
         raise RuntimeError("the run has failed; the log says why")
-    return tool_answer(_with_note(run.outcome.answer(), note))
+    answer = run.outcome.answer()
+    if run.background:
+        answer |= {"run_id": run.record.run, "state": run.record.state, "seconds": round(run.seconds, 1)}
+        if files := {stream: str(source.file) for stream, source in run.sources.items()}:
+            answer["files"] = files
+    return tool_answer(_with_note(answer, note))
 
 
 def _with_note(answer: dict[str, Any], note: str) -> dict[str, Any]:
@@ -251,8 +276,9 @@ def _with_note(answer: dict[str, Any], note: str) -> dict[str, Any]:
 
 def _arguments(call: TaskCall) -> dict[str, Any]:
     """Return the arguments of `run_task` for a server that serves the project under the same alias."""
-    arguments = {"project": call.project.alias, "task_name": call.task, "args": [*call.args], "timeout": call.timeout}
-    return arguments | ({"stdin": call.stdin} if call.stdin else {})
+    arguments: dict[str, Any] = {"project": call.project.alias, "task_name": call.task, "args": [*call.args]}
+    optional = {"stdin": call.stdin, "timeout": call.timeout, "background": call.background}
+    return arguments | {name: value for name, value in optional.items() if value}
 
 
 def _ending(run: Run) -> dict[str, Any]:
@@ -286,8 +312,3 @@ def _log_end(record: RunRecord) -> None:
     state = "refused" if record.error else record.state
     exit_code = "-" if record.exit_code is None else record.exit_code
     log.info(line, record.project, one_line(record.task, _LOGGED), state, exit_code, record.seconds)
-
-
-def _client_name() -> str:
-    params = get_context().session.client_params
-    return one_line(params.client_info.name, _LOGGED) if params else ""

@@ -91,7 +91,7 @@ class TaskServer:
                 name="run_task",
                 title="Run a task",
                 description=schemas.RUN_DESCRIPTION,
-                parameters=schemas.RUN_INPUT,
+                parameters=schemas.run_input(background=self._settings.background),
                 output_schema=schemas.RUN_OUTPUT,
                 annotations=ToolAnnotations(
                     read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
@@ -100,10 +100,40 @@ class TaskServer:
                 answer=self._tracked(self._run_tools.run_task),
             )
         )
+        if self._settings.background:
+            self._add_run_queries(app)
         _drop_unused_capabilities(app)
         self._tool_changes.install(app, announced=self._task_tools.possible)
         app.add_provider(self._task_tools)
         return app
+
+    def _add_run_queries(self, app: FastMCP[None]) -> None:
+        app.add_tool(
+            AnsweringTool(
+                name="get_run",
+                title="Look at a run",
+                description=schemas.GET_RUN_DESCRIPTION,
+                parameters=schemas.GET_RUN_INPUT,
+                output_schema=schemas.GET_RUN_OUTPUT,
+                annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+                meta=schemas.META,
+                answer=self._tracked(self._run_tools.queries.get_run),
+            )
+        )
+        app.add_tool(
+            AnsweringTool(
+                name="stop_run",
+                title="Stop a run",
+                description=schemas.STOP_RUN_DESCRIPTION,
+                parameters=schemas.STOP_RUN_INPUT,
+                output_schema=schemas.RUN_OUTPUT,
+                annotations=ToolAnnotations(
+                    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+                ),
+                meta=schemas.META,
+                answer=self._tracked(self._run_tools.queries.stop_run),
+            )
+        )
 
     async def list_tasks(self, arguments: Mapping[str, Any]) -> ToolResult:
         """List the tasks of one project, or of all."""
@@ -133,13 +163,15 @@ class TaskServer:
         await self._task_tools.watch()
 
     async def stop(self) -> None:
-        """Cancel every call in progress, and wait until its processes have ended."""
+        """Stop every run and every call, and wait until their processes have ended."""
+        runs = self._run_tools.runs
+        runs.stop_all("the server is stopping")
         calls = list(self._calls.items())
         for scope, _ in calls:
             scope.cancel()
         for _, ended in calls:
             await ended.wait()
-        await self._run_tools.stop()
+        await runs.wait_for_all()
         await self._catalogs.close()
 
     def _tracked(self, answer: Answer) -> Answer:

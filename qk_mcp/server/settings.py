@@ -22,3 +22,7 @@ class Settings:
     """Warm guests at most."""
     tools: Sequence[str] = ()
     """Globs of the tasks of every project that are tools of their own."""
+    background: bool = True
+    """Whether runs may outlive their calls."""
+    hand_over: float | None = None
+    """Seconds after which a call is handed over, infinity for never; None: it depends on the client."""

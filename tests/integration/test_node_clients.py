@@ -59,7 +59,7 @@ def test_the_typescript_client_lists_runs_streams_times_out_and_cancels(
 
     assert seen["errors"] == []
     assert seen["server"]["name"] == "qk-mcp"
-    assert seen["tools"] == ["list_tasks", "run_task"]
+    assert seen["tools"] == ["get_run", "list_tasks", "run_task", "stop_run"]
     assert [task["name"] for task in seen["listing"]["result"][0]["tasks"]] == ["hang", "hello", "slow"]
     assert seen["run"] == {"exit_code": 0, "stdout": "hello you\n", "stderr": "greeted\n"}
     assert sorted(seen["hello"]) == [["info", "hello you"], ["warning", "greeted"]]
@@ -123,7 +123,12 @@ def inspector(
 def test_the_inspector_finds_no_fault_in_the_tools(inspector: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     result = inspector("--method", "tools/list", "--strict")
     assert (result.returncode, result.stderr) == (0, "")
-    assert [tool["name"] for tool in json.loads(result.stdout)["tools"]] == ["list_tasks", "run_task"]
+    assert {tool["name"] for tool in json.loads(result.stdout)["tools"]} == {
+        "list_tasks",
+        "run_task",
+        "get_run",
+        "stop_run",
+    }
 
 
 @pytest.mark.long

@@ -109,15 +109,19 @@ def test_a_lone_surrogate_in_a_request_is_replaced(demo: Demo) -> None:
     assert "no task named" in client.run("\udc00").refusal
 
 
-def test_there_are_two_tools_with_the_documented_parameters(tools: dict[str, Any]) -> None:
-    assert set(tools) == {"list_tasks", "run_task"}
+def test_the_tools_have_the_documented_parameters(tools: dict[str, Any]) -> None:
+    assert set(tools) == {"list_tasks", "run_task", "get_run", "stop_run"}
     schema = tools["list_tasks"]["inputSchema"]
     assert set(schema["properties"]) == {"project", "filter", "detail"}
     assert not schema.get("required")
     schema = tools["run_task"]["inputSchema"]
-    assert set(schema["properties"]) == {"task_name", "args", "stdin", "timeout", "project"}
+    assert set(schema["properties"]) == {"task_name", "args", "stdin", "timeout", "background", "project"}
     assert schema["required"] == ["task_name"]
     assert schema["properties"]["timeout"]["default"] == 60
+    schema = tools["get_run"]["inputSchema"]
+    assert set(schema["properties"]) == {"run_id", "wait", "until", "grep", "after", "lines"}
+    assert not schema.get("required")
+    assert set(tools["stop_run"]["inputSchema"]["properties"]) == {"run_id"}
 
 
 def test_every_tool_and_parameter_has_a_description(tools: dict[str, Any]) -> None:
@@ -128,6 +132,8 @@ def test_every_tool_and_parameter_has_a_description(tools: dict[str, Any]) -> No
             assert parameter["description"]
         assert tool["_meta"]["anthropic/maxResultSizeChars"] == 200_000
     assert tools["list_tasks"]["annotations"]["readOnlyHint"] is True
+    assert tools["get_run"]["annotations"]["readOnlyHint"] is True
+    assert tools["get_run"]["annotations"]["idempotentHint"] is True
     assert tools["run_task"]["annotations"]["readOnlyHint"] is False
     assert tools["run_task"]["annotations"]["destructiveHint"] is True
 
@@ -336,7 +342,12 @@ def test_fastmcps_client_lists_and_runs(project: Callable[..., Path], tmp_path: 
             QK_MCP[0], args, env=scrubbed(tmp_path / "home"), cwd=str(tmp_path), keep_alive=False
         )
         async with Client(transport, log_handler=log) as client:
-            assert {tool.name for tool in await client.list_tools()} == {"list_tasks", "run_task"}
+            assert {tool.name for tool in await client.list_tools()} == {
+                "list_tasks",
+                "run_task",
+                "get_run",
+                "stop_run",
+            }
             listing = await client.call_tool("list_tasks")
             assert listing.structured_content["result"][0]["tasks"][0]["aliases"] == ["hi"]
             answer = await client.call_tool("run_task", {"task_name": "hi", "args": ["--name", "x"]})
@@ -361,7 +372,12 @@ def test_the_plain_client_of_the_sdk_lists_and_runs(project: Callable[..., Path]
         server = StdioServerParameters(command=QK_MCP[0], args=args, env=scrubbed(tmp_path / "home"), cwd=tmp_path)
         async with Client(stdio_client(server, errlog=sys.stderr), mode=mode) as client:
             tools = await client.list_tools()
-            assert {tool.name for tool in tools.tools} == {"list_tasks", "run_task"}
+            assert {tool.name for tool in tools.tools} == {
+                "list_tasks",
+                "run_task",
+                "get_run",
+                "stop_run",
+            }
             answer = await client.call_tool("run_task", {"task_name": "hello"})
             assert answer.structured_content == {"exit_code": 0, "stdout": "hello world\n", "stderr": "greeted\n"}
             [block] = (await client.call_tool("list_tasks")).content

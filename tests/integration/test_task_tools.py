@@ -52,7 +52,9 @@ MORE = (
 def tools_of(client: Client) -> dict[str, Any]:
     """Return the tools for tasks, by name."""
     tools = client.request("tools/list").wait().result["tools"]
-    return {tool["name"]: tool for tool in tools if tool["name"] not in ("list_tasks", "run_task")}
+    return {
+        tool["name"]: tool for tool in tools if tool["name"] not in ("list_tasks", "run_task", "get_run", "stop_run")
+    }
 
 
 def configured(project: Callable[..., Path], tmp_path: Path, table: str, source: str = SOURCE) -> str:

@@ -9,10 +9,19 @@ import pytest
 from qk_mcp.projects.project import Project
 from qk_mcp.projects.registry import Registry
 from qk_mcp.projects.served import ServedProjects
-from qk_mcp.server.schemas import LIST_INPUT, LIST_OUTPUT, RUN_INPUT, RUN_OUTPUT, instructions
+from qk_mcp.server.schemas import (
+    GET_RUN_INPUT,
+    GET_RUN_OUTPUT,
+    LIST_INPUT,
+    LIST_OUTPUT,
+    RUN_INPUT,
+    RUN_OUTPUT,
+    STOP_RUN_INPUT,
+    instructions,
+)
 from tests.conftest import Demo
 
-INPUTS = {"list_tasks": LIST_INPUT, "run_task": RUN_INPUT}
+INPUTS = {"list_tasks": LIST_INPUT, "run_task": RUN_INPUT, "get_run": GET_RUN_INPUT}
 
 
 def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -22,7 +31,9 @@ def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from _parts(part)
 
 
-@pytest.mark.parametrize("schema", [LIST_INPUT, LIST_OUTPUT, RUN_INPUT, RUN_OUTPUT])
+@pytest.mark.parametrize(
+    "schema", [LIST_INPUT, LIST_OUTPUT, RUN_INPUT, RUN_OUTPUT, GET_RUN_INPUT, GET_RUN_OUTPUT, STOP_RUN_INPUT]
+)
 def test_each_schema_has_one_type_or_alternatives(schema: dict[str, Any]) -> None:
     for part in _parts(schema):
         assert isinstance(part.get("type"), str) or part["anyOf"], part

@@ -1,5 +1,6 @@
 """`qk-mcp serve`: the MCP server."""
 
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,6 +47,8 @@ def serve_command(
     describe_timeout: DescribeTimeoutOption = 15.0,
     warm: bool = True,
     settings: Annotated[str | None, Parameter(show=False)] = None,
+    background: bool = True,
+    hand_over: Annotated[str | None, Parameter(metavar="SECONDS|never")] = None,
     http: Annotated[str | None, Parameter(group=_HTTP, metavar="[HOST:]PORT|unix:PATH")] = None,
     token_file: Annotated[Path | None, Parameter(group=_HTTP)] = None,
     show_token: Annotated[bool, Parameter(group=_HTTP, negative="")] = False,
@@ -72,6 +75,11 @@ def serve_command(
         Keep an interpreter ready for the next run.
     settings
         Keys of a config for the projects given by --project, as JSON: how a server gives its settings to one elsewhere.
+    background
+        Let tasks run on after a call is answered; offers the tools get_run and stop_run.
+    hand_over
+        Answer a call of run_task after this time, while its task goes on. By default, this is done shortly before
+        clients that are known to give up would do so.
     http
         Serve HTTP here instead of stdio, to clients with a bearer token. Without HOST, on the loopback.
     token_file
@@ -93,7 +101,14 @@ def serve_command(
     served = served_projects(project, config, allow=allow, deny=deny, confirm=confirm, settings=settings)
     from qk_mcp.server.process import ServeOptions
 
-    options = ServeOptions(max_output=max_output, describe_timeout=describe_timeout, warm=warm, tools=tool or ())
+    options = ServeOptions(
+        max_output=max_output,
+        describe_timeout=describe_timeout,
+        warm=warm,
+        background=background,
+        hand_over=_hand_over_seconds(hand_over),
+        tools=tool or (),
+    )
     if web is not None:
         from qk_mcp.server.http import serve_http
 
@@ -104,6 +119,20 @@ def serve_command(
     from qk_mcp.server.stdio import serve_stdio
 
     serve_stdio(served, options)
+
+
+def _hand_over_seconds(value: str | None) -> float | None:
+    """Return the seconds, infinity for never. Raises InvalidOption."""
+    if value is None:
+        return None
+    if value == "never":
+        return math.inf
+    try:
+        seconds = float(value)
+    except ValueError:
+        raise InvalidOption("--hand-over", f"it must be a number of seconds or never, not {value!r}") from None
+    check_seconds("--hand-over", seconds)
+    return seconds
 
 
 def _http_options(

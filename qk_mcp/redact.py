@@ -34,6 +34,9 @@ _CUT = ("…", "...")
 """The marks of a cut: ours, and quickie's in the first line of a help text."""
 _LONGEST_TEXT = 2_000
 """Characters to which a guest cuts texts without a mark."""
+_LONG_PART = re.compile(f'"[^"]{{{_LONGEST_TEXT},}}')
+_DEEPEST = 100
+"""Levels of a JSON value; deeper ones become null. Guests report three."""
 _WINDOW = 8
 """Bytes of the end of a text that are looked for in a form. At most the length of the shortest form."""
 
@@ -208,24 +211,30 @@ def _without_cut_secret(text: str, secrets: Secrets, replaced: set[str]) -> str:
 
 
 def redact_json(value: Any, secrets: Secrets, replaced: set[str] | None = None) -> Any:
-    """Return a JSON value with redacted texts and keys; `value` itself if it contains no secret."""
+    """Return a JSON value with redacted texts and keys; often `value` itself if it contains no secret."""
     if not secrets:
         return value
-    text = json.dumps(value, ensure_ascii=False)
-    is_cut = any(f'{mark}"' in text for mark in _CUT) or max(map(len, text.split('"'))) >= _LONGEST_TEXT
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:  # a project can nest the values that its own guest reports
+        return _redact_parts(value, secrets, replaced)
+    is_cut = any(f'{mark}"' in text for mark in _CUT) or _LONG_PART.search(text)
     if not is_cut and not _may_contain(text.encode("utf-8", "surrogatepass"), secrets):
         return value
     return _redact_parts(value, secrets, replaced)
 
 
-def _redact_parts(value: Any, secrets: Secrets, replaced: set[str] | None) -> Any:
+def _redact_parts(value: Any, secrets: Secrets, replaced: set[str] | None, depth: int = 0) -> Any:
     if isinstance(value, str):
         return redact_text(value, secrets, replaced)
+    if depth > _DEEPEST:
+        return None
     if isinstance(value, list | tuple):
-        return [_redact_parts(each, secrets, replaced) for each in value]
+        return [_redact_parts(each, secrets, replaced, depth + 1) for each in value]
     if isinstance(value, dict):
         return {
-            redact_text(key, secrets, replaced): _redact_parts(each, secrets, replaced) for key, each in value.items()
+            redact_text(key, secrets, replaced): _redact_parts(each, secrets, replaced, depth + 1)
+            for key, each in value.items()
         }
     return value
 

@@ -126,5 +126,24 @@ def test_json_is_redacted_in_its_texts_and_keys_only() -> None:
     assert redact_json(value, NO_SECRETS) is value
 
 
+def test_a_json_value_may_be_nested_without_end() -> None:
+    value: list[object] = ["12345678"]
+    for _ in range(100_000):
+        value = [value]
+    assert isinstance(redact_json(value, make_secrets({"API_KEY": "12345678"})), list)
+    while isinstance(value[0], list):  # a deep list overflows the stack when it is freed at once
+        value = value[0]
+
+
+@pytest.mark.parametrize("text", ["the value 12345678", "the value 123456789012...", "the value 1234567890…"])
+def test_a_secret_that_a_cut_has_shortened_is_hidden(text: str) -> None:
+    secrets = make_secrets({"API_KEY": "1234567890123456"})
+    end = text[-3:] if text.endswith("...") else text[-1] if text.endswith("…") else ""
+    long = text if end else "x" * 2000 + text
+    assert redact_text(long, secrets).endswith(f"the value [API_KEY]{end}")
+    assert redact_json({"help": [long]}, secrets)["help"][0].endswith(f"the value [API_KEY]{end}")
+    assert redact_text("the value 12345678", secrets) == "the value 12345678"
+
+
 def test_a_lone_surrogate_in_a_text_stays() -> None:
     assert redact_text("\ud800 12345678 \udc80", make_secrets({"API_KEY": "12345678"})) == "\ud800 [API_KEY] \udc80"

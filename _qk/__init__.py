@@ -43,6 +43,12 @@ def picture() -> list[str]:
     return [PYTHON, "-m", "tests.picture"]
 
 
+@command
+def reference() -> list[str]:
+    """Write the generated parts of the documents."""
+    return [PYTHON, "-m", "tests.reference"]
+
+
 @command(extra_args=True)
 def bench(*args: str) -> list[str]:
     """Compare the speed with quickie's own server."""

@@ -17,8 +17,9 @@ from cyclopts.exceptions import CycloptsError, MissingArgumentError
 
 from qk_mcp.cli.app import app
 from qk_mcp.cli.commands.run import shield_task
-from qk_mcp.clients.known import CLIENTS
 from qk_mcp.guest import __main__ as guest
+from qk_mcp.projects import config
+from tests import reference
 from tests.support.environment import BARE_PATH, PROGRAM, scrubbed
 from tests.support.serving import serving
 
@@ -100,15 +101,15 @@ def test_named_tasks_exist() -> None:
     assert named <= tasks
 
 
-def test_documents_name_each_client_and_each_option_of_serve() -> None:
-    clients = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
-    options = [argument for argument in app["serve"].assemble_argument_collection() if argument.parameter.show]
+@pytest.mark.parametrize("document", reference.DOCUMENTS, ids=lambda document: document.name)
+def test_generated_parts_are_fresh(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    assert reference.updated(text) == text, "run `qk reference`"
 
-    rows = re.findall(r"^\| [^|]+ \| `([a-z-]+)` \| [^|]+ \|$", clients, re.MULTILINE)
-    assert rows == [client.name for client in CLIENTS]
-    table = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
-    missing = [option.names for option in options if not any(f"`{name}" in table for name in option.names)]
-    assert missing == []
+
+def test_reference_names_each_key_of_the_config() -> None:
+    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8").partition("## Config")[2]
+    assert re.findall(r"^\| `(\w+)` \|", text.partition("## Exit codes")[0], re.MULTILINE) == list(config._KEYS)
 
 
 @pytest.mark.parametrize("document", ["README.md try", "README.md tests", "docs/performance.md benchmark"])

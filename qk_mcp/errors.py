@@ -25,6 +25,7 @@ __all__ = [
     "InvalidInput",
     "InvalidName",
     "InvalidOption",
+    "InvalidSetting",
     "InvalidVariable",
     "IssuerUnusable",
     "LockUnusable",
@@ -556,6 +557,16 @@ class ConfigNotWritten(QkMcpError):
             f"cannot write the config {path}",
             f"{why[0].upper()}{why[1:]}; the file has not changed.",
             "make it writable, or name another file with --config",
+        )
+
+
+class InvalidSetting(UsageError):
+    """A setting of a project cannot be changed like that; `choices` are the right words."""
+
+    def __init__(self, key: str, why: str, choices: Sequence[str] = ()) -> None:
+        hint = f"choose from {', '.join(choices)}" if len(choices) > 3 else ""
+        super().__init__(
+            f"setting {key!r}: {why}", hint=hint or (f"did you mean {_either(choices)}?" if choices else "")
         )
 
 

@@ -14,7 +14,16 @@ from typing import Any
 
 from qk_mcp.editing.files import CannotEdit
 
-__all__ = ["append_entry", "drop_entry", "line_numbers", "render_entry", "set_path"]
+__all__ = [
+    "append_entry",
+    "drop_entry",
+    "drop_setting",
+    "line_numbers",
+    "render_entry",
+    "render_value",
+    "set_path",
+    "set_setting",
+]
 
 type KeyPath = tuple[str, ...]
 
@@ -67,6 +76,52 @@ def set_path(text: str, table: str, name: str, path: str) -> str:
         entries[name] = path
     rendered = _dumps({"path": path}).removeprefix("path = ").rstrip("\n")
     return _accept(text[: place.value] + rendered + text[place.end :], expected, table)
+
+
+def set_setting(text: str, table: str, name: str, key: str, value: Any) -> str:
+    """Return `text` with one setting of an existing entry set. Raises CannotEdit.
+
+    An entry that is only a path becomes an inline table. `value` is a boolean, a number, a text or a list of texts. A
+    list with comments in it is not replaced.
+    """
+    expected = _data(text)
+    rendered = render_value(value)
+    if not isinstance(expected[table][name], dict):
+        expected[table][name] = {"path": expected[table][name]}
+    expected[table][name][key] = _data(f"value = {rendered}")["value"]
+    nodes = _scan(text)
+    mine = [node for node in _flat(nodes) if node.path[:2] == (table, name)]
+    whole = next((node for node in mine if len(node.path) == 2 and not node.header), None)
+    if old := next((node for node in mine if node.path[2:] == (key,) and not node.header), None):
+        if any(token[0].startswith("#") for token in _TOKEN.finditer(text, old.value, old.end)):
+            raise CannotEdit
+        text = text[: old.value] + rendered + text[old.end :]
+    elif whole is None:
+        text = _add_line(text, nodes, (table, name), f"{key} = {rendered}")
+    elif whole.items:
+        at = whole.items[-1].end
+        text = f"{text[:at]}, {key} = {rendered}{text[at:]}"
+    else:
+        text = (
+            f"{text[: whole.value]}{{ path = {text[whole.value : whole.end]}, {key} = {rendered} }}{text[whole.end :]}"
+        )
+    return _accept(text, expected, table)
+
+
+def drop_setting(text: str, table: str, name: str, key: str) -> str:
+    """Return `text` without a setting that an entry has. Raises CannotEdit."""
+    expected = _data(text)
+    del expected[table][name][key]
+    while span := _first(text, (table, name, key)):
+        text = text[: span[0]] + text[span[1] :]
+    return _accept(text, expected, table)
+
+
+def render_value(value: Any) -> str:
+    """Return a boolean, a number, a text or a list of texts as TOML in one line."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(render_value, value))}]"
+    return _dumps({"value": value}).removeprefix("value = ").rstrip("\n")
 
 
 def append_entry(text: str, table: str, name: str, entry: Mapping[str, Any]) -> str:
@@ -137,6 +192,26 @@ def _insert(text: str, nodes: list["_Node"], table: str, name: str, path: str) -
     return text[:at] + (new + newline if ended else newline + new) + text[at:], entry
 
 
+def _add_line(text: str, nodes: list["_Node"], entry: KeyPath, pair: str) -> str:
+    """Return `text` with `pair` after the last statement of the section of an entry, or after its last dotted key."""
+    for header, *statements in filter(None, _sections(nodes)):
+        if header.header and header.path == entry:
+            return _after(text, (header, *statements)[-1], pair)
+    for section in _sections(nodes):
+        mine = [node for node in section if not node.header and node.path[:2] == entry]
+        if mine:
+            start = section[0].path if section[0].header else ()
+            prefix = "".join(f"{_dumps({part: 0}).partition(' = ')[0]}." for part in entry[len(start) :])
+            return _after(text, mine[-1], prefix + pair)
+    raise CannotEdit
+
+
+def _after(text: str, node: "_Node", line: str) -> str:
+    at, newline = _line_end(text, node.end), "\r\n" if "\r\n" in text[: text.find("\n") + 1] else "\n"
+    line = _indent(text, node) + line
+    return text[:at] + (line + newline if text[at - 1] == "\n" else newline + line) + text[at:]
+
+
 def _first(text: str, path: KeyPath) -> tuple[int, int] | None:
     """Return the span of the first section, statement or inline item below `path`."""
     for section in filter(None, _sections(_scan(text))):
@@ -145,11 +220,20 @@ def _first(text: str, path: KeyPath) -> tuple[int, int] | None:
         for node in section:
             if not node.header and node.path[: len(path)] == path:
                 return _lines(text, node.start, node.end)
-            for index, item in enumerate(node.items):
-                if item.path[: len(path)] == path:
-                    if index + 1 < len(node.items):
-                        return item.start, node.items[index + 1].start
-                    return (node.items[index - 1].end if index else item.start), item.end
+            if span := _first_item(node.items, path):
+                return span
+    return None
+
+
+def _first_item(items: list["_Node"], path: KeyPath) -> tuple[int, int] | None:
+    """Return the span of the first item below `path` in an inline table, with the comma next to it."""
+    for index, item in enumerate(items):
+        if item.path[: len(path)] == path:
+            if index + 1 < len(items):
+                return item.start, items[index + 1].start
+            return (items[index - 1].end if index else item.start), item.end
+        if span := _first_item(item.items, path):
+            return span
     return None
 
 

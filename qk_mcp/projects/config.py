@@ -20,6 +20,7 @@ from qk_mcp.projects.rules import RULE_KEYS, Rules, glob_fault
 from qk_mcp.text import nearest, shorten
 
 __all__ = [
+    "SETTINGS",
     "Config",
     "explain_not_utf8",
     "is_json_config",
@@ -27,6 +28,7 @@ __all__ = [
     "parse_config",
     "read_config",
     "read_config_text",
+    "setting_faults",
     "user_config_path",
     "with_settings",
 ]
@@ -282,6 +284,17 @@ def with_settings(project: Project, settings: Mapping[str, Any], environ: Mappin
     if found.faults:
         raise InvalidOption("--settings", "; ".join(found.faults))
     return replace(parsed, path=project.path, origin=project.origin)
+
+
+SETTINGS: Mapping[str, str] = {**RULE_KEYS, "grace": "seconds", "reports": "globs"}
+"""The keys of a project's table that can be changed on the command line, and the form of each value."""
+
+
+def setting_faults(key: str, value: object) -> list[str]:
+    """Return what is wrong with the value of one of `SETTINGS`."""
+    found = _Findings(Path(), dict)
+    _project("project", {"path": "/", key: value}, {}, found)
+    return [fault.removeprefix(f"{TABLE}.project.{key} ") for fault in found.faults]
 
 
 def _rules(entry: Mapping[str, Any], found: _Findings, *key: str) -> Rules:

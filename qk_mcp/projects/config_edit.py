@@ -6,13 +6,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qk_mcp.editing.files import CannotEdit, edit_locked
-from qk_mcp.editing.toml import append_entry, drop_entry, render_entry, set_path
-from qk_mcp.errors import ConfigNotWritten, EditRefused, NameTaken, UnknownProject
-from qk_mcp.projects.config import explain_not_utf8, is_json_config, parse_config
+from qk_mcp.editing.json import drop_key, set_key
+from qk_mcp.editing.toml import (
+    append_entry,
+    drop_entry,
+    drop_setting,
+    render_entry,
+    render_value,
+    set_path,
+    set_setting,
+)
+from qk_mcp.errors import ConfigNotWritten, EditRefused, InvalidSetting, NameTaken, UnknownProject
+from qk_mcp.projects.config import SETTINGS, explain_not_utf8, is_json_config, parse_config, setting_faults
 from qk_mcp.projects.project import TABLE, check_alias, expand
 from qk_mcp.text import nearest
 
-__all__ = ["Added", "add_project", "remove_projects"]
+__all__ = ["Added", "add_project", "change_setting", "remove_projects"]
 
 type Added = Literal["added", "changed", "kept"]
 """Whether an entry is new, had another path, or was the same already."""
@@ -60,6 +69,7 @@ def add_project(
     else:
         entry = append_entry("", TABLE, alias, _merged(None, where, settings)) if settings else None
         by_hand = f"write this by hand:\n\n{entry or render_entry(TABLE, alias, where)}"
+    _refuse_json(path, by_hand)
     _edit(path, change, by_hand)
     return done
 
@@ -90,12 +100,89 @@ def remove_projects(path: Path, aliases: Sequence[str]) -> None:
 
     if not path.exists():
         change("", {})
-    _edit(path, change, f"remove it by hand: {', '.join(aliases)}")
+    by_hand = f"remove it by hand: {', '.join(aliases)}"
+    _refuse_json(path, by_hand)
+    _edit(path, change, by_hand)
+
+
+def change_setting(path: Path, alias: str, key: str, words: Sequence[str], *, remove: bool = False) -> Any:
+    """Add `words` to a setting of a project in the config at `path`; return its new value, None if it is gone.
+
+    Words are added to a list and replace any other value. With `remove`, they are taken out of the list; without
+    words, the setting goes. An `allow` that becomes empty stays, because without it everything would be allowed.
+    Raises InvalidSetting, UnknownProject, EditRefused, ConfigNotWritten and ConfigBroken.
+    """
+    if key not in SETTINGS:
+        raise InvalidSetting(key, "there is no such setting", nearest(key, SETTINGS) or list(SETTINGS))
+    value: Any = None
+
+    def change(text: str, entries: Mapping[str, Any]) -> str:
+        nonlocal value
+        if alias not in entries:
+            raise UnknownProject(alias, list(entries), nearest(alias, entries))
+        entry = entries[alias]
+        old = entry.get(key) if isinstance(entry, dict) else None
+        value = _without(key, old, words) if remove else _with(key, old, words)
+        if value == old:
+            return text
+        if value is None:
+            if is_json_config(path):
+                return drop_key(text, [TABLE, alias, key])
+            return drop_setting(text, TABLE, alias, key)
+        if faults := setting_faults(key, value):
+            raise InvalidSetting(key, "; ".join(faults))
+        if not is_json_config(path):
+            return set_setting(text, TABLE, alias, key, value)
+        if isinstance(entry, dict):
+            return set_key(text, [TABLE, alias, key], value)
+        return set_key(text, [TABLE, alias], {"path": entry, key: value})
+
+    if not path.exists():
+        change("", {})
+    shown = f"{key} = {render_value(list(words))}"
+    _edit(path, change, f"change it by hand, in the table of {alias}: {shown}" if words else f"remove {key} by hand")
+    return value
+
+
+def _with(key: str, old: Any, words: Sequence[str]) -> Any:
+    """Return the value of a setting with `words`. Raises InvalidSetting if they cannot be its value."""
+    form = SETTINGS[key]
+    if form == "globs or false" and list(words) == ["false"]:
+        return False
+    if form.startswith("globs"):
+        return [*dict.fromkeys([*(old if isinstance(old, list) else []), *words])]
+    if len(words) != 1:
+        raise InvalidSetting(key, f"it has one value, not {len(words)}")
+    [word] = words
+    if form == "boolean":
+        if word not in ("true", "false"):
+            raise InvalidSetting(key, f"it must be true or false, not {word!r}")
+        return word == "true"
+    try:
+        number = float(word)
+    except ValueError:
+        raise InvalidSetting(key, f"it must be a number of seconds, not {word!r}") from None
+    return int(number) if number.is_integer() else number
+
+
+def _without(key: str, old: Any, words: Sequence[str]) -> Any:
+    """Return what is left of a setting without `words`; without words, nothing is. Raises InvalidSetting."""
+    if not words:
+        return None
+    if not isinstance(old, list):
+        raise InvalidSetting(key, "it is not a list; without a value, all of it is removed")
+    if missing := [word for word in words if word not in old]:
+        raise InvalidSetting(key, f"it does not have {', '.join(map(repr, missing))}", old)
+    left = [each for each in old if each not in words]
+    return left if left or key == "allow" else None
+
+
+def _refuse_json(path: Path, by_hand: str) -> None:
+    if is_json_config(path):
+        raise EditRefused(path, "qk-mcp does not add or remove entries of a JSON config.", by_hand)
 
 
 def _edit(path: Path, change: _Change, by_hand: str) -> None:
-    if is_json_config(path):
-        raise EditRefused(path, "qk-mcp does not edit a JSON config.", by_hand)
     try:
         edit_locked(path, lambda text: change(text, parse_config(path, text).get(TABLE, {})))
     except CannotEdit:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from qk_mcp.text import composed, printable, shorten
 
@@ -19,6 +19,7 @@ __all__ = [
     "matches_exactly",
     "matches_loosely",
     "restricts_runs",
+    "written_rules",
 ]
 
 
@@ -49,6 +50,8 @@ class Rules:
     also: tuple["Rules", ...] = ()
     """Rules for the same tasks that are written elsewhere. A run needs the consent of each of them."""
 
+
+_DEFAULT = Rules()
 
 RULE_KEYS: Mapping[str, str] = {
     "allow": "globs",
@@ -97,6 +100,14 @@ def decide(rules: Rules, names: Sequence[str]) -> Verdict:
             if matches_loosely([glob], names):
                 return Verdict("ask", f"confirm = {_value(glob)} in {source.origin}")
     return Verdict("run")
+
+
+def written_rules(rules: Rules) -> dict[str, Any]:
+    """Return the rules that differ from the default as a config writes them, without those written elsewhere."""
+    values = {key: getattr(rules, key) for key in RULE_KEYS if getattr(rules, key) != getattr(_DEFAULT, key)}
+    if "redact" in values and rules.redact is None:
+        values["redact"] = False
+    return {key: [*value] if isinstance(value, tuple) else value for key, value in values.items()}
 
 
 def restricts_runs(rules: Rules) -> bool:

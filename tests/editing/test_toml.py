@@ -9,7 +9,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from qk_mcp.editing.files import CannotEdit
-from qk_mcp.editing.toml import drop_entry, line_numbers, render_entry, set_path
+from qk_mcp.editing.toml import (
+    drop_entry,
+    drop_setting,
+    line_numbers,
+    render_entry,
+    render_value,
+    set_path,
+    set_setting,
+)
 
 FORMS = {
     "table": ('# mine\n[projects]\na = "/a" # first\n', 'b = "/b"\n', "\n[other] # x\ny = nan\n"),
@@ -248,3 +256,47 @@ def _only_inserted(short: str, long: str, pieces: int = 1) -> bool:
 @given(_KEYS, _STRINGS)
 def test_the_lines_to_add_by_hand_are_the_entry(alias: str, path: str) -> None:
     assert tomllib.loads(render_entry("projects", alias, path)) == {"projects": {alias: path}}
+
+
+SETTINGS = {
+    "a path": ('[projects]\nb = "/b" # c\n', '[projects]\nb = { path = "/b", deny = ["x", "y:*"] } # c\n'),
+    "inline": ('[projects]\nb = { path = "/b" }\n', '[projects]\nb = { path = "/b", deny = ["x", "y:*"] }\n'),
+    "table": (
+        '[projects.b]\n  path = "/b" # c\n\n[z]\n',
+        '[projects.b]\n  path = "/b" # c\n  deny = ["x", "y:*"]\n\n[z]\n',
+    ),
+    "sub-table": (
+        '[projects.b]\npath = "/b"\n[projects.b.env]\nX = "1"\n',
+        '[projects.b]\npath = "/b"\ndeny = ["x", "y:*"]\n[projects.b.env]\nX = "1"\n',
+    ),
+    "dotted": ('[projects]\nb.path = "/b"\n', '[projects]\nb.path = "/b"\nb.deny = ["x", "y:*"]\n'),
+    "long dotted": (
+        'projects.b.path = "/b"\nx = 1\n',
+        'projects.b.path = "/b"\nprojects.b.deny = ["x", "y:*"]\nx = 1\n',
+    ),
+    "no final newline": ('[projects.b]\npath = "/b"', '[projects.b]\npath = "/b"\ndeny = ["x", "y:*"]'),
+    "windows": ('[projects.b]\r\npath = "/b"\r\n', '[projects.b]\r\npath = "/b"\r\ndeny = ["x", "y:*"]\r\n'),
+    "inline in inline": ('projects = { b = "/b" }', 'projects = { b = { path = "/b", deny = ["x", "y:*"] } }'),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), SETTINGS.values(), ids=SETTINGS)
+def test_a_setting_is_added_replaced_and_removed_in_the_form_of_its_entry(old: str, new: str) -> None:
+    assert set_setting(old, "projects", "b", "deny", ["x", "y:*"]) == new
+    assert set_setting(new, "projects", "b", "deny", ["z"]) == new.replace('["x", "y:*"]', '["z"]')
+    left = drop_setting(new, "projects", "b", "deny")
+    assert left == (old if "{ path" not in new or "{ path" in old else old.replace('"/b"', '{ path = "/b" }'))
+
+
+def test_comments_in_a_list_are_not_lost() -> None:
+    text = '[projects.b]\npath = "/b"\ndeny = [\n  "x", # why\n]\n'
+    with pytest.raises(CannotEdit):
+        set_setting(text, "projects", "b", "deny", ["x", "y"])
+    assert drop_setting(text, "projects", "b", "deny") == '[projects.b]\npath = "/b"\n'
+    lines = text.replace(" # why", "")
+    assert set_setting(lines, "projects", "b", "deny", ["#"]) == '[projects.b]\npath = "/b"\ndeny = ["#"]\n'
+
+
+def test_values_are_written_as_toml() -> None:
+    values: list[Any] = [True, 5, 1.5, 'a"b', ["a", "é"]]
+    assert [render_value(each) for each in values] == ["true", "5", "1.5", '"a\\"b"', '["a", "é"]']

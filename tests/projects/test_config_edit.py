@@ -1,5 +1,6 @@
 """Edits of a config file: what stays, and what survives a failure."""
 
+import json
 import os
 import signal
 import stat
@@ -12,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from qk_mcp.errors import ConfigBroken, ConfigNotWritten, EditRefused, NameTaken, UnknownProject
-from qk_mcp.projects.config_edit import add_project, remove_projects
+from qk_mcp.errors import ConfigBroken, ConfigNotWritten, EditRefused, InvalidSetting, NameTaken, UnknownProject
+from qk_mcp.projects.config_edit import add_project, change_setting, remove_projects
 from tests.support.environment import scrubbed
 
 HAND_WRITTEN = '\ufeff# mine\r\n[projects]\r\napp = "/x" # the app\r\n\r\n[other]\r\nkey = 1'
@@ -261,3 +262,75 @@ def test_a_config_that_may_not_be_written_is_left_as_it_was(file: Path, locked: 
     _, stderr = _start(file, "app", imports + user).communicate(timeout=20)
     assert b"cannot write the config" in stderr
     assert file.read_text() == "# mine\n"
+
+
+def test_a_setting_grows_and_shrinks_and_no_other_byte_changes(file: Path) -> None:
+    file.write_bytes(HAND_WRITTEN.encode())
+
+    def set_(key: str, *words: str) -> object:
+        return change_setting(file, "app", key, words)
+
+    def unset(key: str, *words: str) -> object:
+        return change_setting(file, "app", key, words, remove=True)
+
+    assert set_("deny", "deploy*") == ["deploy*"]
+    assert set_("deny", "db:*", "deploy*") == ["deploy*", "db:*"]
+    entry = '{ path = "/x", deny = ["deploy*", "db:*"] }'
+    assert file.read_bytes().decode() == HAND_WRITTEN.replace('"/x"', entry)
+    assert (set_("max_timeout", "60"), set_("max_timeout", "1.5"), set_("log_args", "false")) == (60, 1.5, False)
+    assert (set_("redact", "false"), set_("redact", "X_*"), set_("reports", "a.xml")) == (False, ["X_*"], ["a.xml"])
+    for key in ("max_timeout", "log_args", "redact", "reports"):
+        assert unset(key) is None
+    assert (unset("deny", "deploy*"), unset("deny", "db:*"), unset("grace")) == (["db:*"], None, None)
+    assert file.read_bytes().decode() == HAND_WRITTEN.replace('"/x"', '{ path = "/x" }')
+    assert (set_("allow", "test"), unset("allow", "test"), unset("allow")) == (["test"], [], None)
+
+
+def test_a_json_config_keeps_its_form(tmp_path: Path) -> None:
+    file = tmp_path / "team.json"
+    file.write_text('{\n  "projects": {"a": "/x",\n    "b": {"path": "/y"}}\n}\n')
+    assert change_setting(file, "a", "deny", ["deploy*"]) == ["deploy*"]
+    assert change_setting(file, "b", "max_timeout", ["60"]) == 60
+    entries = json.loads(file.read_text())["projects"]
+    assert entries == {"a": {"path": "/x", "deny": ["deploy*"]}, "b": {"path": "/y", "max_timeout": 60}}
+    change_setting(file, "b", "max_timeout", [], remove=True)
+    assert json.loads(file.read_text())["projects"]["b"] == {"path": "/y"}
+
+
+@pytest.mark.parametrize(
+    ("key", "words", "remove", "why"),
+    [
+        ("denny", ["x"], False, "did you mean deny"),
+        ("python", ["x"], False, "there is no such setting"),
+        ("deny", [""], False, "is empty"),
+        ("deny", ["x" * 301], False, "more than 300 characters"),
+        ("max_timeout", ["0"], False, "from 1 to 86400, not 0"),
+        ("max_timeout", ["nan"], False, "from 1 to 86400, not nan"),
+        ("max_timeout", ["soon"], False, "not 'soon'"),
+        ("max_timeout", ["1", "2"], False, "one value, not 2"),
+        ("log_args", ["yes"], False, "true or false, not 'yes'"),
+        ("reports", ["/tmp/x.xml"], False, "relative to the project's root"),
+        ("deny", ["y"], True, "it does not have 'y'"),
+        ("grace", ["1"], True, "not a list"),
+    ],
+)
+def test_a_wrong_setting_is_not_written(file: Path, key: str, words: list[str], remove: bool, why: str) -> None:
+    text = '[projects.app]\npath = "/x"\ndeny = ["x"]\n'
+    file.write_text(text)
+    with pytest.raises(InvalidSetting) as caught:
+        change_setting(file, "app", key, words, remove=remove)
+    assert why in str(caught.value)
+    assert file.read_text() == text
+
+
+def test_a_setting_of_an_unknown_project_is_not_written(file: Path) -> None:
+    file.write_text('[projects]\napp = "/x"\n')
+    with pytest.raises(UnknownProject):
+        change_setting(file, "ap", "deny", ["x"])
+    file.unlink()
+    with pytest.raises(UnknownProject):
+        change_setting(file, "app", "deny", ["x"])
+    file.write_text('[projects.app]\npath = "/x"\ndeny = ["x", # why\n]\n')
+    with pytest.raises(EditRefused) as caught:
+        change_setting(file, "app", "deny", ["y"])
+    assert 'deny = ["y"]' in caught.value.hint

@@ -26,6 +26,7 @@ from qk_mcp.projects.project import (
     parse_declaration,
 )
 from qk_mcp.projects.registry import config_path
+from qk_mcp.projects.rules import written_rules
 from qk_mcp.text import printable
 
 __all__ = ["projects"]
@@ -128,6 +129,61 @@ def remove(*names: Annotated[str, Parameter(name="NAME")], config: ConfigOption 
     note(f"removed {', '.join(names)} from {file}")
 
 
+@projects.command(
+    name="set",
+    usage="Usage: qk-mcp projects set [OPTIONS] NAME KEY VALUE...",
+    help_epilogue=examples("qk-mcp projects set shop deny 'deploy*' 'db:*'", "qk-mcp projects set shop log_args false"),
+)
+def set_(
+    project: Annotated[str, Parameter(name="NAME")],
+    key: Annotated[str, Parameter(name="KEY")],
+    /,
+    *values: Annotated[str, Parameter(name="VALUE")],
+    config: ConfigOption = None,
+) -> None:
+    """Set a rule of a project: allow, deny, confirm, read_only, tools, exclusive, redact, max_timeout, log_args.
+
+    Running servers obey it in the next call.
+
+    Parameters
+    ----------
+    project
+        The name of the project.
+    key
+        The rule, or `grace` or `reports`.
+    values
+        Globs are added to those that are there; any other value replaces the old one. `redact` also takes false.
+    """
+    if not values:
+        raise UsageError("which value?", hint=f"qk-mcp projects set {quote(project)} {quote(key)} VALUE...")
+    _change(project, key, values, config, remove=False)
+
+
+@projects.command(
+    usage="Usage: qk-mcp projects unset [OPTIONS] NAME KEY [VALUE...]",
+    help_epilogue=examples("qk-mcp projects unset shop deny", "qk-mcp projects unset shop deny 'db:*'"),
+)
+def unset(
+    project: Annotated[str, Parameter(name="NAME")],
+    key: Annotated[str, Parameter(name="KEY")],
+    /,
+    *values: Annotated[str, Parameter(name="VALUE")],
+    config: ConfigOption = None,
+) -> None:
+    """Remove a rule of a project, or some of its globs.
+
+    Parameters
+    ----------
+    project
+        The name of the project.
+    key
+        The rule, or `grace` or `reports`.
+    values
+        The globs to remove; without them, the whole rule is removed.
+    """
+    _change(project, key, values, config, remove=True)
+
+
 @projects.command(name="list", help_epilogue=examples("qk-mcp projects list", "qk-mcp projects list --json"))
 def list_(
     *, as_json: Annotated[bool, Parameter(name="--json", negative="")] = False, config: ConfigOption = None
@@ -157,6 +213,18 @@ def list_(
 def path(*, config: ConfigOption = None) -> None:
     """Print the path of your config."""
     print(_file(config))
+
+
+def _change(project: str, key: str, values: tuple[str, ...], config: Path | None, *, remove: bool) -> None:
+    file = _file(config)
+    from qk_mcp.editing.toml import render_value
+    from qk_mcp.projects.config_edit import change_setting
+
+    if config_path(config, os.environ, current_directory()) is not None:
+        read_config_text(file)  # a missing file that was named is another mistake than an unknown project
+    value = change_setting(file, project, key, values, remove=remove)
+    state = f"has no {key} any more" if value is None else f"has {key} = {render_value(value)}"
+    note(f"{project} {state} in {file}")
 
 
 def _file(config: Path | None) -> Path:
@@ -199,7 +267,7 @@ def _report_tasks(project: Project) -> None:
         warn(problem)
     count = len(catalog.tasks)
     note(f"it has {count} task{'s' if count != 1 else ''}: `qk-mcp inspect {quote(project.alias)}` shows them")
-    note("next: `qk-mcp install CLIENT` connects an agent; a server that runs already must be restarted")
+    note("next: `qk-mcp install CLIENT` connects an agent; a server that runs already serves it in the next call")
 
 
 def _declared(text: str) -> tuple[Project, str]:
@@ -226,6 +294,7 @@ def _entry(project: Project) -> dict[str, Any]:
 
     entry: dict[str, Any] = {"alias": project.alias, "path": str(project.path)}
     entry |= dict.fromkeys(("root", "python", "reason", "quickie", "error"))
+    entry["rules"] = written_rules(project.rules)
     if project.remote is not None:
         return entry | {"place": project.remote.place}
     try:
@@ -241,7 +310,8 @@ def _block(entry: dict[str, Any]) -> str:
     lines = [paint(printable(entry["alias"]), "1", sys.stdout)]
     if entry["python"]:
         entry = entry | {"python": f"{entry['python']} ({entry['reason']}, quickie {entry['quickie']})"}
-    for name in ("path", "place", "root", "python", "error"):
+    entry = entry | {"rules": "\n".join(f"{key} = {json.dumps(value)}" for key, value in entry["rules"].items())}
+    for name in ("path", "place", "root", "python", "rules", "error"):
         if entry.get(name):
             first, *rest = printable(entry[name]).splitlines()
             label = paint(f"{name:<6}", "1;31" if name == "error" else "2", sys.stdout)

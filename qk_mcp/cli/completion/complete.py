@@ -113,6 +113,8 @@ class _Completion:
                 return Answer(list(self._declarations(current)))
             case "projects remove":
                 return Answer([each for each in self._aliases() if each.value not in line.words])
+            case "projects set" | "projects unset":
+                return self._setting()
             case "runs show" | "runs stop" if not line.words:
                 return Answer(list(_runs(only_running=line.command == "runs stop")))
             case "install" | "uninstall" if not line.words:
@@ -124,6 +126,27 @@ class _Completion:
             case "inspect" | "run":
                 return self._project_or_task(current)
         return Answer()
+
+    def _setting(self) -> Answer:
+        """Complete the project, the key, and the globs: names of tasks for `set`, present globs for `unset`."""
+        words = self._line.words
+        if not words:
+            return Answer(list(self._aliases()))
+        from qk_mcp.projects.config import SETTINGS
+        from qk_mcp.projects.rules import written_rules
+
+        if len(words) == 1:
+            return Answer([Candidate(key) for key in SETTINGS])
+        project = next((each for each in self._registry().projects if each.alias == words[0]), None)
+        form = SETTINGS.get(words[1], "")
+        if form == "boolean":
+            return Answer([Candidate("true"), Candidate("false")])
+        if project is None or not form.startswith("globs") or words[1] in ("redact", "reports"):
+            return Answer()
+        if self._line.command == "projects unset":
+            present = written_rules(project.rules).get(words[1]) or []
+            return Answer([Candidate(glob) for glob in present if glob not in words])
+        return Answer([each for each in self._task_names(project) if each.value not in words])
 
     def _options(self) -> Iterator[Candidate]:
         for name, option in self._line.options.items():

@@ -221,8 +221,9 @@ def test_a_list_as_json_is_json_only(qk_mcp: CommandLine, app: Path) -> None:
         "reason": "the Python that runs qk-mcp",
         "quickie": good["quickie"],
         "error": None,
+        "rules": {},
     }
-    assert [name for name, value in bad.items() if value is not None] == ["alias", "path", "error"]
+    assert [name for name, value in bad.items() if value] == ["alias", "path", "error"]
     assert "there is no /gone" in bad["error"]
 
 
@@ -317,3 +318,19 @@ def test_a_deleted_current_directory_matters_only_to_relative_paths(qk_mcp: Comm
         "error: cannot resolve the relative path 'x'\n  The current directory was deleted or is not readable.\n"
         "hint: give an absolute path\n",
     )
+
+
+def test_rules_are_set_shown_and_removed(qk_mcp: CommandLine, app: Path) -> None:
+    qk_mcp("projects", "add", f"app:{app}")
+    outcome = qk_mcp("projects", "set", "app", "deny", "deploy*", "db:*")
+    assert outcome.stderr == f'app has deny = ["deploy*", "db:*"] in {qk_mcp.config}\n'
+    qk_mcp("projects", "set", "app", "redact", "false")
+    assert '  rules   deny = ["deploy*", "db:*"]\n          redact = false' in qk_mcp("projects", "list").stdout
+    [entry] = json.loads(qk_mcp("projects", "list", "--json").stdout)
+    assert entry["rules"] == {"deny": ["deploy*", "db:*"], "redact": False}
+    assert qk_mcp("projects", "unset", "app", "redact").stderr == f"app has no redact any more in {qk_mcp.config}\n"
+    assert qk_mcp("projects", "unset", "app", "deny", "db:*").code == 0
+    assert qk_mcp("projects", "set", "app", "deny").code == 2
+    wrong = qk_mcp("projects", "set", "app", "denny", "x")
+    assert (wrong.code, "did you mean deny?" in wrong.stderr) == (2, True)
+    assert 'deny = ["deploy*"]' in qk_mcp.config.read_text()

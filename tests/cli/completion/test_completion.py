@@ -114,7 +114,7 @@ def test_commands_come_with_what_they_do(qk_mcp: CommandLine) -> None:
     assert kind == "words"
     assert {"serve", "projects", "inspect", "run"} <= set(answer)
     assert answer["run"] == "Run a task as an agent would."
-    assert _words(qk_mcp, "projects", "") == ["add", "list", "path", "remove"]
+    assert _words(qk_mcp, "projects", "") == ["add", "list", "path", "remove", "set", "unset"]
 
 
 def test_options_are_those_of_the_command(qk_mcp: CommandLine) -> None:
@@ -333,3 +333,12 @@ def test_a_shell_is_silent_about_a_broken_project(shell: Shell, known: Path, qk_
     assert shell.complete("run bui\t") == ["run", "bui"]
     assert shell.complete("run bui\tld de\t") == ["run", "build", "de"]
     assert b"rror" not in shell.shown
+
+
+def test_settings_and_globs_of_a_project(qk_mcp: CommandLine, app: Path) -> None:
+    qk_mcp.write_config(f'[projects.app]\npath = "{app}"\ndeny = ["x*", "y"]\n')
+    assert _words(qk_mcp, "projects", "set", "") == ["app"]
+    assert {"deny", "confirm", "grace"} <= set(_words(qk_mcp, "projects", "set", "app", ""))
+    assert _words(qk_mcp, "projects", "set", "app", "log_args", "") == ["false", "true"]
+    assert _words(qk_mcp, "projects", "unset", "app", "deny", "y", "") == ["x*"]
+    assert "build" in _words(qk_mcp, "projects", "set", "app", "deny", "")

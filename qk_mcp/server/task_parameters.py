@@ -16,6 +16,8 @@ EXTRA = "extra_args"
 
 _PARAMETERS = 50
 """Arguments of a task with a parameter of their own."""
+_VALUES = 100
+"""Values of an argument that takes a fixed number of them."""
 _NAME_LENGTH = 60
 _HELP_LENGTH = 300
 """Characters of the help of one parameter: a model reads all of it in each request."""
@@ -94,8 +96,10 @@ def input_schema(parameters: Collection[Parameter], extra: bool, common: dict[st
 def _kind(argument: Argument) -> Kind | None:
     """Return the kind of the argument's parameter; None if no parameter can express its values."""
     nargs = argument.nargs
+    if not argument.flags:
+        return None
     if is_positional(argument):
-        if argument.action == "command" or nargs in (None, "?"):
+        if nargs in (None, "?") or (argument.action == "command" and nargs == "A..."):
             return "value"
         return "list" if nargs in ("*", "+", "...") or _is_number(nargs) else None
     match argument.action:
@@ -115,7 +119,7 @@ def _kind(argument: Argument) -> Kind | None:
 
 
 def _is_number(nargs: str | int | None) -> bool:
-    return isinstance(nargs, int) and nargs > 0
+    return isinstance(nargs, int) and 0 < nargs <= _VALUES
 
 
 def _negative_flags(argument: Argument) -> list[str]:

@@ -2,12 +2,19 @@
 
 import argparse
 import json
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from qk_mcp.errors import InvalidInput
+from qk_mcp.server.argument_vector import argument_vector
 from qk_mcp.server.task_parameters import input_schema, task_parameters
+from qk_mcp.tasks.catalog import parse_report
 from tests.support.parsers import RESERVED, make, task_of
 
 
@@ -70,3 +77,29 @@ def test_what_cannot_be_expressed_goes_through_extra_args() -> None:
 def test_the_schema_is_bounded() -> None:
     schema = schema_of(("--x", {"help": "h" * 5_000, "choices": ["c" * 500] * 50, "default": "d" * 5_000}))
     assert len(json.dumps(schema)) < 1_500
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"dest": st.sampled_from(["x", "", "a b", "--x"])},
+            optional={
+                "flags": st.lists(st.sampled_from(["x", "--x", "-", "", "--no-x", "=", "--a=b"]), max_size=3),
+                "action": st.sampled_from(["store", "switch", "count", "boolean", "append", "extend", "command", "?"]),
+                "nargs": st.sampled_from([None, 0, 1, -1, 10**12, "?", "*", "+", "...", "A...", "!", True]),
+                "number": st.sampled_from(["int", "float", "?", None]),
+                "choices": st.none() | st.lists(st.none() | st.integers() | st.text(max_size=3), max_size=3),
+                "default": st.none() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2),
+                "required": st.booleans(),
+            },
+        ),
+        max_size=3,
+    )
+)
+def test_no_report_of_a_guest_makes_it_fail(args: list[dict[str, Any]]) -> None:
+    (task,) = parse_report({"tasks": [{"name": "task", "args": args}]}, Path("/")).tasks
+    parameters, extra = task_parameters(task, RESERVED)
+    schema = input_schema(parameters, extra, {})
+    Draft202012Validator.check_schema(schema)
+    with suppress(InvalidInput):
+        argument_vector(parameters, task.syntax, {parameter.name: ["a"] for parameter in parameters})

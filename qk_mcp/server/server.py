@@ -64,7 +64,7 @@ class TaskServer:
             self._tool_changes,
             settings.tools,
             run_task=self._run_tools.run_task,
-            run_input=schemas.RUN_INPUT,
+            run_input=schemas.run_input(background=settings.background),
             tracked=self._tracked,
         )
 

@@ -43,8 +43,12 @@ _INTERVAL = 2.0
 _HELP = 1_000
 """Characters of a task's help in the description of its tool."""
 _RESERVED = ("list_tasks", "run_task", "get_run", "stop_run")
-_OWN = ("stdin", "timeout", "background")
-"""The parameters of `run_task` that each tool has as well."""
+_OWN = {
+    "stdin": "Text for its standard input.",
+    "timeout": "Seconds after which it is stopped.",
+    "background": "true: answer within a second with a `run_id` for get_run and stop_run; the task goes on.",
+}
+"""The parameters of `run_task` that each tool has as well, described in fewer words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,11 @@ class TaskTools(Provider):
         self._catalogs = catalogs
         self._globs = tuple(globs)
         self._run_task = run_task
-        self._common = {name: schema for name, schema in run_input["properties"].items() if name in _OWN}
+        self._common = {
+            name: schema | {"description": _OWN[name]}
+            for name, schema in run_input["properties"].items()
+            if name in _OWN
+        }
         self._tracked = tracked
         self._changes = changes
         self._tools: dict[str, _TaskTool] = {}

@@ -39,6 +39,8 @@ SOURCE = """
         print("deployed")
 """
 
+OURS = {"list_tasks", "run_task", "get_run", "stop_run"}
+
 MORE = (
     SOURCE
     + """
@@ -52,9 +54,7 @@ MORE = (
 def tools_of(client: Client) -> dict[str, Any]:
     """Return the tools for tasks, by name."""
     tools = client.request("tools/list").wait().result["tools"]
-    return {
-        tool["name"]: tool for tool in tools if tool["name"] not in ("list_tasks", "run_task", "get_run", "stop_run")
-    }
+    return {tool["name"]: tool for tool in tools if tool["name"] not in OURS}
 
 
 def configured(project: Callable[..., Path], tmp_path: Path, table: str, source: str = SOURCE) -> str:
@@ -89,6 +89,16 @@ def test_a_task_is_a_tool_that_answers_as_run_task(
     assert "mode" in client.call("test").refusal
     assert "no such parameter" in client.call("lint", project="other").refusal
     assert client.call("test", mode="none").data["exit_code"] == 2
+
+
+def test_a_tool_runs_in_the_background_if_the_server_does(serve: Serve, project: Callable[..., Path]) -> None:
+    root = project(SOURCE)
+    client = serve(root, "--tool", "deploy")
+    started = client.call("deploy", background=True).data
+    assert client.call("get_run", run_id=started["run_id"], wait=30).data["stdout"] == "deployed\n"
+    without = serve(root, "--tool", "deploy", "--no-background")
+    assert "background" not in tools_of(without)["deploy"]["inputSchema"]["properties"]
+    assert "no such parameter" in without.call("deploy", background=True).refusal
 
 
 def test_without_globs_there_are_no_task_tools_and_no_promise_of_changes(serve: Serve) -> None:
@@ -220,7 +230,7 @@ def test_the_python_client_follows_the_tools(project: Callable[..., Path], tmp_p
             told.set()
 
     async def names(client: SdkClient) -> set[str]:
-        return {tool.name for tool in (await client.list_tools()).tools} - {"list_tasks", "run_task"}
+        return {tool.name for tool in (await client.list_tools()).tools} - OURS
 
     async def listen(client: SdkClient) -> None:
         async with client.listen(tools_list_changed=True) as events:

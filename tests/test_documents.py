@@ -161,6 +161,18 @@ def test_readme_leads_a_new_user_to_an_answer(tmp_path: Path) -> None:
         position = text.index(part, position) + len(part)
 
 
+@each_document
+def test_shown_configs_are_valid(document: Path, tmp_path: Path) -> None:
+    for number, text in enumerate(re.findall(r"^```toml\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL)):
+        if "[projects" in text:
+            file = tmp_path / f"{number}.toml"
+            file.write_text(text)
+            file.chmod(0o600)
+            found = config.read_config(file, {"HOME": str(tmp_path)})
+            assert found.projects
+            assert found.warnings == ()
+
+
 PLACEHOLDERS = {
     "CLIENT": "cursor",
     "PROJECT": "shop",

@@ -10,7 +10,7 @@ Build, test and run this project by its tasks, with the tools of the MCP server 
 - `list_tasks` shows the tasks. `filter` takes a part of a name; an exact name shows one task with all its arguments.
 - `run_task` runs one, for example `{"task_name": "test", "args": ["-x"]}`. An `exit_code` that is not 0 is an answer.
 - In a git worktree, pass a path in it as `project`; otherwise the main checkout may be meant.
-- If a task takes minutes, pass a larger `timeout`, in seconds.
+- Start what takes minutes, or does not end, with `background`; `get_run` waits for its end, `stop_run` stops it.
 - Long output is cut: search the file that `truncated` names instead of running the task again.
 - If a task is refused, ask the person to run it; do not look for another way.
 """

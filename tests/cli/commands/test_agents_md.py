@@ -15,7 +15,9 @@ def test_the_section_is_short_and_names_what_the_server_has(qk_mcp: CommandLine)
     assert done.stdout.startswith("## Tasks\n")
     assert len(done.stdout.splitlines()) <= 12
     schemas = (LIST_INPUT, RUN_INPUT, RUN_OUTPUT)
-    known = {"qk-mcp", "list_tasks", "run_task"}.union(*(schema["properties"] for schema in schemas))
+    known = {"qk-mcp", "list_tasks", "run_task", "get_run", "stop_run"}.union(
+        *(schema["properties"] for schema in schemas)
+    )
     named = re.findall(r"`([^`]+)`", done.stdout)
     calls = [json.loads(text) for text in named if text.startswith("{")]
     assert {text for text in named if not text.startswith("{")} <= known

@@ -174,11 +174,11 @@ class TaskNotNamed(UsageError):
 class TooManyRuns(QkMcpError):
     """As many tasks run in the background as may at the same time."""
 
-    def __init__(self, count: int, oldest: str, task: str, seconds: float) -> None:
+    def __init__(self, count: int, oldest: str = "", task: str = "", seconds: float = 0.0) -> None:
         super().__init__(
             f"{count} tasks run in the background, and no more may at the same time",
-            f"The oldest is {oldest}: task {task!r}, for {seconds:.0f} s.",
-            f"stop one that is not needed: stop_run with run_id {oldest!r}",
+            f"The oldest is {oldest}: task {task!r}, for {seconds:.0f} s." if oldest else "They are of other clients.",
+            f"stop one that is not needed: stop_run with run_id {oldest!r}" if oldest else "try again later",
         )
 
 

@@ -24,6 +24,8 @@ type Running = Callable[["ServerRun"], Awaitable[Run]]
 
 _AT_ONCE = 64
 """Runs in the background at the same time."""
+_OF_PRINCIPAL = 32
+"""Those of one principal over HTTP."""
 _START = 2.0
 """Seconds that `settle` gives a task to begin."""
 _BUSY = 0.9
@@ -168,12 +170,15 @@ class ServerRuns:
         self._runs: dict[str, ServerRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def check_room(self) -> None:
-        """Raise `TooManyRuns` if no other run may outlive its call."""
+    def check_room(self, principal: str) -> None:
+        """Raise `TooManyRuns` if no other run of `principal` may outlive its call; it names their oldest."""
         runs = [run for run in self._running() if run.background]
-        if len(runs) >= _AT_ONCE:
-            oldest = runs[0]
-            raise TooManyRuns(len(runs), oldest.record.run, oldest.record.task, oldest.seconds)
+        own = [run for run in runs if run.record.principal == principal]
+        if len(runs) >= _AT_ONCE or (principal and len(own) >= _OF_PRINCIPAL):
+            if not own:
+                raise TooManyRuns(len(runs))
+            oldest = own[0]
+            raise TooManyRuns(len(own), oldest.record.run, oldest.record.task, oldest.seconds)
 
     def start(self, record: RunRecord, request: Request, running: Running) -> ServerRun:
         """Start a run, whose work is `running`."""
@@ -183,13 +188,14 @@ class ServerRuns:
         task.add_done_callback(self._forget)
         return run
 
-    def find(self, run_id: str) -> ServerRun | None:
-        """Return a run that is in memory."""
-        return self._runs.get(run_id)
+    def find(self, run_id: str, principal: str) -> ServerRun | None:
+        """Return a run of `principal` that is in memory."""
+        run = self._runs.get(run_id)
+        return run if run is not None and run.record.principal == principal else None
 
-    def newest(self, count: int) -> list[ServerRun]:
-        """Return the newest runs in memory, the newest first."""
-        return list(reversed(self._runs.values()))[:count]
+    def newest(self, count: int, principal: str) -> list[ServerRun]:
+        """Return the newest runs of `principal` in memory, the newest first."""
+        return [run for run in reversed(self._runs.values()) if run.record.principal == principal][:count]
 
     def stop_all(self, by: str) -> None:
         """Begin to stop every run in the background; a call stops its own."""

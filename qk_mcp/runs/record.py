@@ -67,6 +67,8 @@ class RunRecord:
     client: str
     """The name of the MCP client."""
     server: ProcessIdentity
+    principal: str = ""
+    """Who started it over HTTP; empty for a client on stdio."""
     supervisor: ProcessIdentity | None = None
     """The process that `qk-mcp runs stop` signals."""
     state: RunState = "running"
@@ -249,6 +251,7 @@ def _decode(fields: dict[str, Any]) -> RunRecord:
         args=None if fields["args"] is None else [str(arg) for arg in fields["args"]],
         client=str(fields["client"]),
         server=_identity(fields["server"]),
+        principal=str(fields.get("principal", "")),
         supervisor=None if supervisor is None else _identity(supervisor),
         state=fields["state"],
         exit_code=None if fields["exit_code"] is None else int(fields["exit_code"]),

@@ -10,7 +10,7 @@ import stat
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -109,7 +109,7 @@ def serve_http(served: ServedProjects, options: ServeOptions, http: HttpOptions)
     begin_process(served)
     if http.address.path is not None:
         at_exit(lambda: _remove_socket(http.address.path))
-    server = build_server(served, options)
+    server = build_server(served, replace(options, principal=_principal))
     import uvicorn
 
     from qk_mcp.server.http_limits import BodyDeadline, bounded_protocol
@@ -141,6 +141,12 @@ def _verifier(http: HttpOptions, token: str) -> "TokenVerifier":
     from qk_mcp.server.principals import StaticToken, jwt_verifier
 
     return jwt_verifier(http.issuer, http.audience or "") if http.issuer else StaticToken(token)
+
+
+def _principal() -> str:
+    from qk_mcp.server.principals import current_principal
+
+    return current_principal()
 
 
 def _announce(http: HttpOptions, listener: socket.socket, token: str) -> None:

@@ -67,6 +67,8 @@ class ServeOptions:
     """Whether runs may outlive their calls."""
     hand_over: float | None = None
     """Seconds after which a call is handed over, infinity for never; None: it depends on the client."""
+    principal: Callable[[], str] = str
+    """Returns who makes the current call; see `Settings`."""
 
 
 def begin_process(served: ServedProjects) -> None:
@@ -106,6 +108,7 @@ def build_server(served: ServedProjects, options: ServeOptions) -> "TaskServer":
         tools=options.tools,
         background=options.background,
         hand_over=options.hand_over,
+        principal=options.principal,
     )
     return TaskServer(served, settings, prefetch)
 

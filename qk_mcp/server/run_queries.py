@@ -58,8 +58,8 @@ class RunQueries:
     def __init__(self, runs: ServerRuns, recorder: Recorder, settings: Settings, remote_servers: RemoteServers) -> None:
         self._runs = runs
         self._remote_servers = remote_servers
-        self.remote_runs: dict[str, Project] = {}
-        """The projects of runs that a server over there has."""
+        self.remote_runs: dict[str, tuple[Project, str]] = {}
+        """The projects and the principals of runs that a server over there has."""
         self._recorder = recorder
         self._settings = settings
 
@@ -78,7 +78,7 @@ class RunQueries:
             return self._list(note)
         if run_id in self.remote_runs:
             return await self._ask_remote(run_id, "get_run", arguments, min(wait, _LONGEST_WAIT))
-        run = self._runs.find(run_id)
+        run = self._runs.find(run_id, self._settings.principal())
         async with AsyncExitStack() as stack:
             searches = [
                 await stack.enter_async_context(line_search(name, pattern)) if pattern else None
@@ -101,7 +101,7 @@ class RunQueries:
         if run_id in self.remote_runs:
             return await self._ask_remote(run_id, "stop_run", arguments, 0.0)
         notes = [note] if note else []
-        run = self._runs.find(run_id)
+        run = self._runs.find(run_id, self._settings.principal())
         if run is None or run.ended.is_set():
             notes.append("it had ended before")
         else:
@@ -138,10 +138,11 @@ class RunQueries:
 
     async def _ask_remote(self, run_id: str, tool: str, arguments: Mapping[str, Any], within: float) -> ToolResult:
         """Pass a call on to the server over there that has the run. Raises RemoteFailed and RemoteRefused."""
-        if not self._remote_servers.has_run(run_id):
+        project, principal = self.remote_runs[run_id]
+        if principal != self._settings.principal() or not self._remote_servers.has_run(run_id):
             raise RunNotFound(run_id)
         answer = await self._remote_servers.ask_about(run_id, tool, arguments, within)
-        return tool_answer(mark_files(answer, self.remote_runs[run_id]))
+        return tool_answer(mark_files(answer, project))
 
     async def _wait(
         self, run: ServerRun, wait: float, until: LineSearch | None, after: Mapping[Stream, int] | None
@@ -182,13 +183,13 @@ class RunQueries:
         except OSError as error:
             raise OutputUnreadable(run_id, error) from error
         record = next((record for record in reversed(runs.records) if record.run == run_id), None)
-        if record is None:
+        if record is None or record.principal != self._settings.principal():
             raise RunNotFound(run_id)
         return await anyio.to_thread.run_sync(_recorded_status, record)
 
     def _list(self, note: str) -> ToolResult:
         entries = []
-        for run in self._runs.newest(_LISTED):
+        for run in self._runs.newest(_LISTED, self._settings.principal()):
             record = run.record
             entry: dict[str, Any] = {"run_id": record.run, "project": record.project, "task": shorten(record.task, 100)}
             if record.args:

@@ -103,7 +103,7 @@ class RunTools:
         """
         self._served.check_rules()
         if call.background:
-            self.runs.check_room()
+            self.runs.check_room(self._settings.principal())
         if call.project.remote is not None:
             return await self._run_remotely(call, note)
         run_id = new_run_id()
@@ -171,6 +171,7 @@ class RunTools:
             args=[*call.args] if project.rules.log_args else None,
             client=client_name(),
             server=self._recorder.server,
+            principal=self._settings.principal(),
         )
         self._recorder.write(record)
         end: dict[str, Any] = {"state": "cancelled"}
@@ -179,7 +180,7 @@ class RunTools:
             answer = await run_on_remote(self._remote_servers, project, arguments, timeout, client)
             end = {"state": answer.get("state", "ended"), "exit_code": answer.get("exit_code")}
             if "run_id" in answer:
-                self.queries.remote_runs[answer["run_id"]] = project
+                self.queries.remote_runs[answer["run_id"]] = (project, record.principal)
         except RemoteFailed as failure:
             end = {"state": "lost", "error": failure.what}
             raise
@@ -227,6 +228,7 @@ class RunTools:
             client=client_name(),
             files={stream: str(stream_file(request.output, stream)) for stream in ("stdout", "stderr")},
             server=self._recorder.server,
+            principal=self._settings.principal(),
         )
         request = replace(request, owner=f"run {record.run} of {record.client or 'an unnamed client'}")
 

@@ -1,6 +1,6 @@
 """The options of `serve`, and its environment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,3 +26,5 @@ class Settings:
     """Whether runs may outlive their calls."""
     hand_over: float | None = None
     """Seconds after which a call is handed over, infinity for never; None: it depends on the client."""
+    principal: Callable[[], str] = str
+    """Returns who makes the current call, over HTTP; on stdio there is one client, without a name."""

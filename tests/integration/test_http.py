@@ -236,6 +236,28 @@ def test_tokens_of_an_identity_provider_let_in(home: Path, project: Callable[...
         assert server.token == ""  # no token file was made
 
 
+def test_a_principal_cannot_see_or_stop_the_runs_of_another(
+    home: Path, project: Callable[..., Path], issuer: Issuer
+) -> None:
+    options = ("--auth-issuer", issuer.url, "--auth-audience", "qk-mcp")
+    with serving_http(home, project(SOURCE), *options) as server:
+
+        async def talk() -> None:
+            async with client_of(server, issuer.token("ann")) as ann, client_of(server, issuer.token("bob")) as bob:
+                start = {"task_name": "hang", "background": True}
+                run = (await ann.call_tool("run_task", start)).structured_content
+                assert run["state"] == "running"
+                one = {"run_id": run["run_id"]}
+                for tool in ("get_run", "stop_run"):
+                    assert (await bob.call_tool(tool, one, raise_on_error=False)).is_error
+                assert (await bob.call_tool("get_run")).structured_content["runs"] == []
+                assert (await ann.call_tool("get_run", one)).structured_content["state"] == "running"
+                assert (await ann.call_tool("stop_run", one)).structured_content["state"] == "stopped"
+                assert (await bob.call_tool("get_run", one, raise_on_error=False)).is_error
+
+        wait_for(talk())
+
+
 # Mistakes on the command line
 
 

@@ -8,11 +8,12 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from cyclopts import App
 
 from qk_mcp.cli.app import app
+from qk_mcp.cli.completion.table import choices_of
 from qk_mcp.clients.known import CLIENTS, Client
 from tests.support.projects import make_project
 from tests.support.serving import serving
@@ -66,19 +67,11 @@ def _shown(command: App) -> Iterator[Any]:
 
 
 def _option(argument: Any) -> tuple[str, str, str]:
-    value = "" if argument.is_flag() else argument.parameter.metavar or "|".join(_choices(argument.hint))
+    value = "" if argument.is_flag() else argument.parameter.metavar or "|".join(choices_of(argument.hint))
     names = (f"`{name} {value}`" if name[0] == "-" and value else f"`{name}`" for name in argument.names)
     default = argument.field_info.default
     shown = f"`{default}`" if isinstance(default, str | int | float) and default else ""
     return ", ".join(names), " ".join((argument.parameter.help or "").split()), shown
-
-
-def _choices(hint: Any) -> Iterator[str]:
-    for each in get_args(hint):
-        if isinstance(each, str):
-            yield each
-        else:
-            yield from _choices(each)
 
 
 # Tools

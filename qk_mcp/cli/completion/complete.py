@@ -162,7 +162,10 @@ class _Completion:
             return Answer(list(self._declarations(current)))
         if name == "--filter":
             return Answer(list(self._task_names(self._project_and_rest()[0])))
-        return Answer(files=self._line.options.get(name, {}).get("value") in ("FILE", "PATH"))
+        option = self._line.options.get(name, {})
+        if "choices" in option:
+            return Answer([Candidate(choice) for choice in option["choices"]])
+        return Answer(files=option.get("value") in ("FILE", "PATH"))
 
     def _project_or_task(self, current: str) -> Answer:
         line = self._line

@@ -5,13 +5,13 @@ Run it in the source tree after a change of the app: `qk completions`.
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from cyclopts import App
 
 from qk_mcp.cli.completion.scripts import FILES, SCRIPTS
 
-__all__ = ["generated_files"]
+__all__ = ["choices_of", "generated_files"]
 
 _ABOUT = 80
 """Characters of the description that a shell shows next to a word."""
@@ -35,6 +35,7 @@ def _entries(app: App, path: tuple[str, ...]) -> dict[tuple[str, ...], dict[str,
     commands = {name: command for name, command in app.resolved_commands().items() if name not in flags}
     options = {
         name: _option(argument.parameter.help, _value(argument), repeatable=_is_repeatable(argument))
+        | ({"choices": choices} if (choices := choices_of(argument.hint)) else {})
         for argument in (app.assemble_argument_collection(parse_docstring=True) if app.default_command else ())
         for name in argument.names
         if name.startswith("-")
@@ -67,6 +68,13 @@ def _value(argument: Any) -> str | None:
     if Path in (argument.hint, *get_args(argument.hint)):
         return "FILE"
     return argument.parameter.metavar or ""
+
+
+def choices_of(hint: Any) -> list[str]:
+    """Return the words that a type like `Literal["a", "b"] | None` allows; none if it allows any."""
+    if get_origin(hint) is Literal:
+        return list(get_args(hint))
+    return [choice for each in get_args(hint) for choice in choices_of(each)]
 
 
 def _is_repeatable(argument: Any) -> bool:

@@ -127,6 +127,14 @@ def test_options_are_those_of_the_command(qk_mcp: CommandLine) -> None:
     assert _words(qk_mcp, "projects", "list", "--", "-") == []
     assert _words(qk_mcp, "--install-completion", "") == ["bash", "fish", "zsh"]
     assert "claude-code" in _words(qk_mcp, "install", "")
+    assert _words(qk_mcp, "install", "--scope", "") == ["project", "user"]
+    assert _words(qk_mcp, "install", "cursor", "--launcher=") == [
+        "--launcher=python",
+        "--launcher=this",
+        "--launcher=uvx",
+    ]
+    assert "add" in _words(qk_mcp, "help", "projects", "")
+    assert _words(qk_mcp, "help", "run", "") == []
 
 
 @pytest.mark.usefixtures("known")

@@ -23,6 +23,7 @@ __all__ = [
     "DescribeTimeoutOption",
     "ProjectOption",
     "ToolOption",
+    "check_globs",
     "check_seconds",
     "registry_of",
     "served_projects",
@@ -94,9 +95,7 @@ def served_projects(
     `settings` is JSON with keys of a config for the projects in `declarations`.
     """
     for option, globs in (("--allow", allow), ("--deny", deny), ("--confirm", confirm)):
-        for glob in globs or ():
-            if fault := glob_fault(glob):
-                raise InvalidOption(option, fault)
+        check_globs(option, globs)
     rules = Rules(
         allow=None if allow is None else tuple(allow),
         deny=tuple(deny or ()),
@@ -128,6 +127,13 @@ def _parse_settings(text: str | None) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise InvalidOption("--settings", "it must be a JSON object")
     return settings
+
+
+def check_globs(option: str, globs: Sequence[str] | None) -> None:
+    """Raise InvalidOption if one of `globs` cannot be a glob."""
+    for glob in globs or ():
+        if fault := glob_fault(glob):
+            raise InvalidOption(option, fault)
 
 
 def check_seconds(option: str, seconds: float) -> None:

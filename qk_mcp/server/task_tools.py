@@ -234,7 +234,8 @@ class TaskTools(Provider):
         )
 
     async def _run(self, tool: _TaskTool, arguments: Mapping[str, Any]) -> ToolResult:
-        await self._describe(tool.project)
+        with anyio.move_on_after(_PATIENCE):  # the parser may have changed since the tools were listed
+            await self._describe(tool.project)
         tool = self._tools.get(tool.name, tool)
         known = [*(parameter.name for parameter in tool.parameters), *self._common, *([EXTRA] if tool.extra else [])]
         for name, value in arguments.items():

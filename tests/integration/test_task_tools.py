@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from jsonschema import Draft202012Validator
 from mcp_types import ToolListChangedNotification
@@ -13,6 +14,7 @@ from mcp_types import ToolListChangedNotification
 from tests.conftest import Serve
 from tests.support.client import LEGACY, MODERN, Client
 from tests.support.environment import QK_MCP, scrubbed
+from tests.support.http import HttpServer, serving_http
 from tests.support.person import YES, Asking
 from tests.support.projects import make_project
 
@@ -216,21 +218,18 @@ def test_a_slow_project_does_not_hold_up_the_list(serve: Serve, project: Callabl
     assert set(tools_of(client)) == {"quick-lint", "slow-lint"}
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_python_client_follows_the_tools(project: Callable[..., Path], tmp_path: Path, mode: Any) -> None:
-    from mcp import StdioServerParameters
-    from mcp.client.client import Client as SdkClient
-    from mcp.client.stdio import stdio_client
+# The SDK's client
 
-    root = project(SOURCE)
-    told = asyncio.Event()
+
+async def follow(transport: Any, root: Path, mode: Any) -> None:
+    """List the tools, call one, change the project, wait for the news, and list the tools again."""
+    from mcp.client.client import Client as SdkClient
+
+    told, ready = asyncio.Event(), asyncio.Event()
 
     async def hear(message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             told.set()
-
-    async def names(client: SdkClient) -> set[str]:
-        return {tool.name for tool in (await client.list_tools()).tools} - OURS
 
     async def listen(client: SdkClient) -> None:
         async with client.listen(tools_list_changed=True) as events:
@@ -239,23 +238,44 @@ def test_the_python_client_follows_the_tools(project: Callable[..., Path], tmp_p
                 told.set()
                 return
 
-    ready = asyncio.Event()
+    async def names(client: SdkClient) -> set[str]:
+        return {tool.name for tool in (await client.list_tools()).tools} - OURS
 
-    async def talk() -> None:
-        args = [*QK_MCP[1:], "serve", "--project", f"demo:{root}", "--tool", "*"]
-        server = StdioServerParameters(command=QK_MCP[0], args=args, env=scrubbed(tmp_path / "home"), cwd=tmp_path)
-        async with SdkClient(stdio_client(server, errlog=sys.stderr), mode=mode, message_handler=hear) as client:
-            listening = asyncio.create_task(listen(client)) if mode == "auto" else None
-            if listening:
-                await ready.wait()
-            assert await names(client) == {"deploy", "lint", "test"}
-            answer = await client.call_tool("test", {"mode": "unit", "paths": ["a"]})
-            assert answer.structured_content is not None
-            assert "['a']" in answer.structured_content["stdout"]
-            make_project(root, MORE)
-            await told.wait()
-            assert await names(client) == {"deploy", "lint", "test", "types"}
-            if listening:
-                await listening
+    async with SdkClient(transport, mode=mode, message_handler=hear) as client:
+        listening = asyncio.create_task(listen(client)) if mode == "auto" else None
+        if listening:
+            await ready.wait()
+        assert await names(client) == {"deploy", "lint", "test"}
+        answer = await client.call_tool("test", {"mode": "unit", "paths": ["a"]})
+        assert answer.structured_content is not None
+        assert "['a']" in answer.structured_content["stdout"]
+        make_project(root, MORE)
+        await told.wait()
+        assert await names(client) == {"deploy", "lint", "test", "types"}
+        if listening:
+            await listening
 
-    asyncio.run(asyncio.wait_for(talk(), 60))
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_python_client_follows_the_tools(project: Callable[..., Path], tmp_path: Path, mode: str) -> None:
+    from mcp import StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    root = project(SOURCE)
+    args = [*QK_MCP[1:], "serve", "--project", f"demo:{root}", "--tool", "*"]
+    server = StdioServerParameters(command=QK_MCP[0], args=args, env=scrubbed(tmp_path / "home"), cwd=tmp_path)
+    asyncio.run(asyncio.wait_for(follow(stdio_client(server, errlog=sys.stderr), root, mode), 60))
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_python_client_follows_the_tools_over_http(project: Callable[..., Path], tmp_path: Path, mode: str) -> None:
+    from mcp.client.streamable_http import streamable_http_client
+
+    root = project(SOURCE)
+
+    async def talk(server: HttpServer) -> None:
+        async with httpx2.AsyncClient(headers=server.credentials, timeout=60) as web:
+            await follow(streamable_http_client(server.url, http_client=web), root, mode)
+
+    with serving_http(tmp_path, root, "--show-token", "--tool", "*") as server:
+        asyncio.run(asyncio.wait_for(talk(server), 60))

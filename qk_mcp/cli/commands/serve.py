@@ -16,6 +16,7 @@ from qk_mcp.cli.options import (
     DescribeTimeoutOption,
     ProjectOption,
     ToolOption,
+    check_globs,
     check_seconds,
     served_projects,
 )
@@ -95,6 +96,7 @@ def serve_command(
     """
     if max_output < _LEAST_OUTPUT:
         raise InvalidOption("--max-output", f"it must be {_LEAST_OUTPUT} or more, not {max_output}")
+    check_globs("--tool", tool)
     check_seconds("--describe-timeout", describe_timeout)
     configure_log(verbose, quiet, log_file)
     web = _http_options(http, token_file, show_token, allow_host or [], auth_issuer, auth_audience)

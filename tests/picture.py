@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -81,7 +82,10 @@ def _calls(root: Path, home: Path) -> Iterator[str]:
         for arguments in CALLS:
             answer = client.call("run_task", **arguments).frame["result"]
             yield f"\x1b[35magent:\x1b[0m \x1b[1mrun_task\x1b[0m {json.dumps(arguments)}"
-            yield f"{answer['content'][0]['text']}\n"
+            yield from (
+                line for text in answer["content"][0]["text"].splitlines() for line in textwrap.wrap(text, WIDTH)
+            )
+            yield ""
 
 
 def _on_terminal(command: list[str], directory: Path, environ: dict[str, str]) -> str:

@@ -88,8 +88,11 @@ def last_lines(source: Lines, count: int) -> Page:
     Looks at the last MiB only, so there are fewer lines if they are long.
     """
     with source.file.open("rb") as stream:
-        start = max(0, source.size - _WINDOW)
-        data = _read(stream, start, source.size)
+        for window in (_BLOCK // 4, _WINDOW):
+            start = max(0, source.size - window)
+            data = _read(stream, start, source.size)
+            if not start or data.count(b"\n") > count + 1:
+                break
     number = source.newlines - data.count(b"\n") + 1
     *finished, rest = data.split(b"\n")
     if start and finished:  # the first line may have begun before the window

@@ -123,6 +123,8 @@ class RunQueries:
         try:
             if search is not None:
                 pages = await search_pages(status, selection, search)
+            elif selection.after is None:
+                pages = read_pages(status, selection)  # reads a MiB at most
             else:
                 pages = await anyio.to_thread.run_sync(partial(read_pages, status, selection))
         except OSError as error:

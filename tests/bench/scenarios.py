@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import answering, commanding, growing, listing, printing, running, starting
+from tests.bench import answering, backgrounding, commanding, growing, listing, printing, running, starting
 from tests.bench.contenders import Stage
 from tests.bench.rows import Row
 
@@ -29,6 +29,7 @@ USUAL: dict[str, Scenario] = {
     "redaction": printing.redacted_lines,
     "bytes": answering.sizes,
     "failed": answering.failed_run,
+    "background": backgrounding.background,
     "command.list": commanding.projects_list,
     "command.json": commanding.projects_list_json,
     "command.version": commanding.version,

@@ -74,8 +74,12 @@ def test_the_typescript_client_lists_runs_streams_times_out_and_cancels(
     assert "hanging" in seen["timedOut"]["content"][0]["text"]
     assert "-32001" in seen["impatient"]
     assert "changed my mind" in seen["aborted"]
+    assert (seen["started"]["state"], seen["started"]["exit_code"]) == ("running", None)
+    assert seen["awaited"]["stdout"] == "hanging\n"
+    assert (seen["stopped"]["state"], seen["stopped"]["exit_code"]) == ("stopped", None)
+    assert seen["listed"]["runs"][0]["run_id"] == seen["started"]["run_id"]
     assert seen["after"]["exit_code"] == 0
-    gone(*(read_pid(root / f"{name}.pid") for name in ("first", "second", "third")))
+    gone(*(read_pid(root / f"{name}.pid") for name in ("first", "second", "third", "fourth")))
 
 
 def test_the_typescript_client_follows_the_tools_of_single_tasks(

@@ -46,6 +46,14 @@ await begun("third.pid");
 controller.abort("changed my mind");
 seen.aborted = await aborted;
 
+// The client validates each answer by the tool's output schema, also one whose exit code is null.
+const ask = (name, more) => client.callTool({ name, arguments: more }).then((answer) => answer.structuredContent);
+seen.started = await ask("run_task", { task_name: "hang", args: ["fourth"], background: true });
+const { run_id } = seen.started;
+seen.awaited = await ask("get_run", { run_id, until: "hanging", wait: 60 });
+seen.stopped = await ask("stop_run", { run_id });
+seen.listed = await ask("get_run", {});
+
 seen.after = (await run("hello")).structuredContent;
 await client.close();
 console.log(JSON.stringify(seen));

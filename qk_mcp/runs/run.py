@@ -1,5 +1,6 @@
 """One run of a task: sends the request to a guest, collects the output, and stops the process tree."""
 
+import asyncio
 import json
 import logging
 import signal
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 
 BY_A_PERSON = "a person stopped it with `qk-mcp runs stop`"
 """What `RunStopped` says about a stop by a person."""
+_LIVE_AFTER = 1.0
+"""Seconds after which output that is kept is written through to its files, for people who follow it."""
 _STOP_TIME = 1.5
 """Seconds left for stopping a run, so that its answer arrives before the timeout; a longer grace adds to them."""
 _LONG = 10.0
@@ -138,12 +141,16 @@ async def run_in_guest(
     captures: dict[Stream, Capture] = {"stdout": _capture(request, "stdout"), "stderr": _capture(request, "stderr")}
     control.attach(guest, captures)
     keeps_output = request.keeps_output
+    if keeps_output:
+        live = asyncio.get_running_loop().call_later(_LIVE_AFTER, control.write_through)
     try:
         return await _run(guest, request, captures, control, observe, sink)
     except RunLost as failure:
         keeps_output = keeps_output and failure.began  # otherwise it may be retried
         raise
     finally:
+        if request.keeps_output:
+            live.cancel()
         for capture in captures.values():
             with attempt("close an output file", []):
                 if keeps_output and (guest.began or not control.live):

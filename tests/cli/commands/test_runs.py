@@ -275,6 +275,18 @@ def test_runs_are_followed(serve: Serve, root: Path, following: Callable[..., Ca
     assert [json.loads(line)["state"] for line in objects().splitlines()] == ["running", "ended"]
 
 
+def test_the_output_of_a_running_task_is_followed(serve: Serve, qk_mcp: CommandLine, root: Path) -> None:
+    call = begin_slow(serve(root), root)
+    with qk_mcp.start("runs", "show", "r", "--follow") as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"working\n"
+        (root / "go on").touch()
+        stdout, stderr = process.communicate(timeout=60)
+    assert call.wait().data["exit_code"] == 0
+    assert (process.returncode, stdout) == (0, b"done\n")
+    assert re.fullmatch(rb"r\w+: slow of demo: ok after .* s\n", stderr)
+
+
 @pytest.mark.usefixtures("recorded")
 def test_tab_completes_runs(qk_mcp: CommandLine) -> None:
     def candidates(*words: str) -> list[str]:

@@ -34,13 +34,21 @@ class Control:
         self.find_gate: Callable[[], Gate | None] = lambda: None
         """Returns the gate that the task must pass, or None; called when a guest is there. May raise a refusal."""
         self.on_wait: Callable[[str], object] | None = None
-        """Called with the run that this one waits for, if another run of an exclusive task is under way."""
+        """Called with the other run if this one has to wait, because its task is exclusive."""
+        self.waits_for = ""
+        """That other run; stays when this one waits no longer."""
 
     def stop(self, by: str) -> None:
         """Stop the run, unless its task has ended. The first stop counts."""
         self.stopped = self.stopped or by
         if self._scope is not None:
             self._scope.cancel()
+
+    def wait_for(self, other: str) -> None:
+        """Note that the task cannot begin before another run has ended."""
+        self.waits_for = other
+        if self.on_wait is not None:
+            self.on_wait(other)
 
     def write_through(self) -> None:
         """Write all output to files, at once from now on, and keep them if the task begins."""

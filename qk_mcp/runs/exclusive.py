@@ -98,7 +98,7 @@ class TaskLock:
 
 
 def add_lock(
-    find_gate: Callable[[], Gate | None], lock: TaskLock, guest: Guest, on_wait: Callable[[str], object] | None
+    find_gate: Callable[[], Gate | None], lock: TaskLock, guest: Guest, on_wait: Callable[[str], object]
 ) -> Gate | None:
     """Return the gate that `find_gate` finds; if the project has exclusive tasks, one that also waits for their lock.
 

@@ -208,7 +208,7 @@ async def _wait_for_end(
     """Send the request and wait until the task has ended or the time is over. Completes `ending`."""
     with control.limited() as timer:
         guest.on_stop = timer.cancel
-        gate = add_lock(control.find_gate, ending.lock, guest, control.on_wait)
+        gate = add_lock(control.find_gate, ending.lock, guest, control.wait_for)
         await guest.ask(
             {
                 "do": "run",

@@ -209,8 +209,11 @@ def run_status(run: ServerRun) -> RunStatus:
         extras = {key: value for key, value in outcome.answer().items() if key not in ("exit_code", *_TEXTS)}
     elif isinstance(outcome, QkMcpError):
         extras = {"note": "\n".join(filter(None, (outcome.what, outcome.why)))}
-    elif run.control.guest and run.control.guest.redacted:
-        extras = {"redacted": sorted(run.control.guest.redacted)}
+    elif guest := run.control.guest:
+        if guest.redacted:
+            extras["redacted"] = sorted(guest.redacted)
+        if run.control.waits_for and not guest.began:
+            extras["note"] = f"the task has not begun: it waits for {run.control.waits_for}"
     return RunStatus(
         record=run.record, seconds=run.seconds, last_output=run.last_output, sources=run.sources, extras=extras
     )

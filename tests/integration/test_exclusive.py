@@ -120,6 +120,19 @@ def test_a_second_run_waits_within_its_timeout_and_names_the_first(
     assert not list((home / "home").rglob("*.lock"))
 
 
+def test_a_background_run_says_what_it_waits_for(servers: tuple[Client, Client], root: Path) -> None:
+    first, second = servers
+    call = first.start("run_task", task_name="build", project="app")
+    begun(root)
+    answer = second.run("build", project="app", background=True).data
+    assert answer["state"] == "running"
+    assert answer["note"].startswith("the task has not begun: it waits for run r")
+    (root / "build.go").touch()
+    call.wait()
+    answer = second.call("get_run", run_id=answer["run_id"], wait=50).data
+    assert (answer["state"], answer["stdout"]) == ("ended", "built\n")
+
+
 def test_another_root_has_its_own_lock(servers: tuple[Client, Client], root: Path, home: Path) -> None:
     first, second = servers
     call = first.start("run_task", task_name="build", project="app")

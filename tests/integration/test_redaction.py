@@ -117,6 +117,15 @@ def test_live_lines_progress_and_the_error_of_a_timeout_are_redacted(client: Cli
     assert call.progress
 
 
+def test_a_running_task_is_redacted_in_answers_and_files(client: Client) -> None:
+    started = client.run("ask", background=True).data
+    found = client.call("get_run", run_id=started["run_id"], until="SHOP_TOKEN", wait=50).data
+    assert found["stdout"].startswith("[SHOP_TOKEN]")
+    assert found["redacted"] == ["SHOP_TOKEN"]
+    assert "[SHOP_TOKEN]" in Path(found["files"]["stdout"]).read_text()
+    assert "[SHOP_TOKEN]" in client.call("stop_run", run_id=started["run_id"]).data["stdout"]
+
+
 def test_the_kept_file_and_the_rescued_lines_are_redacted(client: Client) -> None:
     answer = client.run("flood").data
     assert "10001: 10000 ERROR [SHOP_TOKEN]" in answer["stdout"]

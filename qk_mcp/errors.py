@@ -37,6 +37,7 @@ __all__ = [
     "NoHome",
     "NoInterpreter",
     "NoSuchTask",
+    "NoUrlEntry",
     "NotConfirmed",
     "OutOfProcesses",
     "OutputUnreadable",
@@ -824,3 +825,11 @@ class ProjectElsewhere(QkMcpError):
 
     def __init__(self, alias: str, place: str) -> None:
         super().__init__(f"the project {alias!r} is on {place}, not on this machine", "Its files cannot be looked at.")
+
+
+class NoUrlEntry(QkMcpError):
+    """The client's file cannot name a server over HTTP."""
+
+    def __init__(self, title: str, others: Sequence[str]) -> None:
+        hint = f"these can: {', '.join(others)}"
+        super().__init__(f"the file of {title} cannot have a server with a URL", "It starts servers as commands.", hint)

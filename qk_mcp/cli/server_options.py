@@ -7,13 +7,13 @@ from pathlib import Path
 
 from qk_mcp.cli.ui.messages import warn
 from qk_mcp.clients.launchers import cache_of
-from qk_mcp.errors import NoDirectory, NoProjectHere, NotShareable
+from qk_mcp.errors import InvalidDeclaration, NoDirectory, NoProjectHere, NotShareable
 from qk_mcp.projects.config import read_config, user_config_path
 from qk_mcp.projects.project import current_directory, escape_variables, held_tasks, locate, parse_declaration
 from qk_mcp.projects.registry import config_path
 from qk_mcp.projects.selection import tasks_above
 
-__all__ = ["own_options", "root_here", "shared_options", "warn_of_this_python"]
+__all__ = ["own_options", "remote_options", "root_here", "shared_options", "warn_of_this_python"]
 
 
 def own_options(declarations: Sequence[str], config: Path | None) -> list[str]:
@@ -53,6 +53,18 @@ def shared_options(declarations: Sequence[str], config: Path | None, root: Path)
             raise NotShareable("a project", str(project.path), "run this in a directory that contains the project")
         options += ["--project", f"{project.alias}:{escape_variables(project.path.relative_to(root))}"]
     return options
+
+
+def remote_options(declarations: Sequence[str], config: Path | None) -> list[str]:
+    """Return the options for a server on another machine, where all paths are meant. Raises InvalidDeclaration."""
+    options: list[str] = []
+    for text in declarations:
+        alias, _, path = text.partition(":")
+        if not alias or not path.startswith(("/", "~")):
+            why = "on another machine it needs a name, and a path there that begins with / or ~"
+            raise InvalidDeclaration(text, why, "app:~/path/to/it")
+        options += ["--project", text]
+    return [*options, *(["--config", str(config)] if config else [])]
 
 
 def root_here() -> Path:

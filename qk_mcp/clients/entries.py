@@ -71,9 +71,14 @@ def starts_qk_mcp(launch: Sequence[str]) -> bool:
     """Return whether a command has one of the forms in which `install` or the README writes it.
 
     They are `PYTHON [-E] [-P] -m qk_mcp`, `qk-mcp` and both after `uvx [OPTION VALUE]... --from qk-mcp...`, each
-    followed by `serve`, options or nothing. A foreign server that has the word among its arguments is none.
+    followed by `serve`, options or nothing, or one of them as the last word of `ssh`. A foreign server that has the
+    word among its arguments is none.
     """
     words = list(launch)
+    if len(words) > 1 and os.path.basename(words[0]) == "ssh":
+        import shlex
+
+        words = shlex.split(words[-1])  # for the shell of another machine
     if words and os.path.basename(words[0]) == "uvx":
         words = _without_uvx(words)
     match [os.path.basename(word) for word in words[:1]] + words[1:]:

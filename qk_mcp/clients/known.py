@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from qk_mcp.errors import NoHome, NoSharedFile, UnknownClient
+from qk_mcp.errors import NoHome, NoSharedFile, NoUrlEntry, UnknownClient
 from qk_mcp.text import nearest
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "find_client",
     "shared_client",
     "shared_file",
+    "url_client",
 ]
 
 
@@ -55,6 +56,8 @@ class Client:
     table: str = "mcpServers"
     """The key whose value holds the servers by name."""
     entry: Mapping[str, Any]
+    url_entry: Mapping[str, Any] | None = None
+    """The form of an entry for a server that is reached over HTTP; None if the file cannot have one."""
     own: OwnCommand | None = None
     readers: str
     """Where the servers of the user's own file are available."""
@@ -68,6 +71,7 @@ class Client:
 
 
 _PLAIN = {"command": "{program}", "args": "{args}"}
+_BEARER = {"url": "{program}", "headers": "{headers}"}
 _CONFIG = "{XDG_CONFIG_HOME:~/.config}"
 _ROAMING = "{APPDATA:~/AppData/Roaming}"
 _FLATPAK = "~/.var/app"
@@ -80,6 +84,7 @@ CLIENTS = (
         files={"": ("{CLAUDE_CONFIG_DIR:~}/.claude.json",)},
         project_file=".mcp.json",
         entry={"type": "stdio", **_PLAIN},
+        url_entry={"type": "http", **_BEARER},
         own=OwnCommand(
             program="claude",
             add=("mcp", "add", "-s", "user", "{name}", "--", "{launch}"),
@@ -110,6 +115,7 @@ CLIENTS = (
         files={"": ("~/.cursor/mcp.json",)},
         project_file=".cursor/mcp.json",
         entry=_PLAIN,
+        url_entry=_BEARER,
         readers="in every project",
         then="check that the server is switched on in Cursor's settings, under Tools & MCP",
         link="cursor://anysphere.cursor-deeplink/mcp/install?name={name}&config={entry}",
@@ -126,6 +132,7 @@ CLIENTS = (
         project_file=".vscode/mcp.json",
         table="servers",
         entry={"type": "stdio", **_PLAIN},
+        url_entry={"type": "http", **_BEARER},
         own=OwnCommand(program="code", add=("--add-mcp", "{json}")),
         readers="in every workspace",
         then="run MCP: List Servers from the command palette and start the server there",
@@ -136,6 +143,7 @@ CLIENTS = (
         title="Windsurf",
         files={"": ("~/.codeium/windsurf/mcp_config.json",)},
         entry=_PLAIN,
+        url_entry={"serverUrl": "{program}", "headers": "{headers}"},
         readers="in every project",
         then="press Refresh in the MCP settings of Cascade",
         program="windsurf",
@@ -151,6 +159,7 @@ CLIENTS = (
         project_file=".zed/settings.json",
         table="context_servers",
         entry={"source": "custom", **_PLAIN},
+        url_entry=_BEARER,
         readers="in every project",
         then="look for a green dot next to the server in the settings of the Agent Panel",
         program="zed",
@@ -163,6 +172,7 @@ CLIENTS = (
         format="toml",
         table="mcp_servers",
         entry={**_PLAIN, "startup_timeout_sec": 30, "tool_timeout_sec": 3600},
+        url_entry={"url": "{program}", "http_headers": "{headers}", "tool_timeout_sec": 3600},
         own=OwnCommand(
             program="codex", add=("mcp", "add", "{name}", "--", "{launch}"), remove=("mcp", "remove", "{name}")
         ),
@@ -176,6 +186,7 @@ CLIENTS = (
         files={"": ("{GEMINI_CLI_HOME:~}/.gemini/settings.json",)},
         project_file=".gemini/settings.json",
         entry=_PLAIN,
+        url_entry={"httpUrl": "{program}", "headers": "{headers}"},
         own=OwnCommand(
             program="gemini",
             add=("mcp", "add", "-s", "user", "{name}", "{program}", "--", "{args}"),
@@ -200,6 +211,14 @@ CLIENTS = (
             "envs": {},
             "timeout": 300,
         },
+        url_entry={
+            "type": "streamable_http",
+            "name": "{name}",
+            "enabled": True,
+            "uri": "{program}",
+            "headers": "{headers}",
+            "timeout": 300,
+        },
         readers="in every session",
         then="start a new session; goose info -v shows the extension",
         program="goose",
@@ -211,6 +230,7 @@ CLIENTS = (
         project_file="opencode.json",
         table="mcp",
         entry={"type": "local", "command": "{launch}", "enabled": True},
+        url_entry={"type": "remote", **_BEARER, "enabled": True},
         readers="in every project",
         then="restart opencode; opencode mcp list shows the server",
         program="opencode",
@@ -246,6 +266,18 @@ def shared_client(client: Client) -> Client:
     return replace(
         client, own=None, link="", project_file="", readers="for everybody who opens this project", then=then
     )
+
+
+def url_client(client: Client, token: str) -> Client:
+    """Return `client` for a server over HTTP, whose URL takes the place of the program. Raises NoUrlEntry.
+
+    Its own command and its link do not know the token.
+    """
+    if client.url_entry is None:
+        raise NoUrlEntry(client.title, [each.name for each in CLIENTS if each.url_entry])
+    headers = {"Authorization": f"Bearer {token}"}
+    entry = {key: headers if value == "{headers}" else value for key, value in client.url_entry.items()}
+    return replace(client, entry=entry, own=None, link="")
 
 
 def shared_file(client: Client, root: Path) -> Path:

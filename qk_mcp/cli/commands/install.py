@@ -16,13 +16,14 @@ from cyclopts import Parameter
 from qk_mcp.cli.options import ConfigOption, ProjectOption
 from qk_mcp.cli.own_command import own_command
 from qk_mcp.cli.permissions import check_permissions, grant_permissions, withdraw_permissions
-from qk_mcp.cli.server_options import own_options, root_here, shared_options, warn_of_this_python
+from qk_mcp.cli.server_options import own_options, remote_options, root_here, shared_options, warn_of_this_python
 from qk_mcp.cli.ui.messages import note, warn
 from qk_mcp.clients.entries import fill_command, fill_link, launch_of, make_entry, snippet, starts_qk_mcp
 from qk_mcp.clients.files import is_editable, put_server, read_servers, remove_server
-from qk_mcp.clients.known import Client, client_file, find_client, shared_client, shared_file
+from qk_mcp.clients.known import Client, client_file, find_client, shared_client, shared_file, url_client
 from qk_mcp.clients.launchers import Launcher, default_launcher, launch_words
 from qk_mcp.errors import ClientCommandFailed, EntryMissing, EntryNotOurs, EntryTaken, InvalidOption, QkMcpError
+from qk_mcp.projects.remote import Remote
 from qk_mcp.text import printable
 
 __all__ = ["install", "uninstall"]
@@ -48,6 +49,9 @@ def install(
     name: ServerName = "qk-mcp",
     scope: ScopeOption = "user",
     launcher: Annotated[Launcher | None, Parameter(name="--launcher")] = None,
+    host: Annotated[str | None, Parameter(metavar="USER@MACHINE")] = None,
+    url: Annotated[str | None, Parameter(metavar="URL")] = None,
+    token_file: Path | None = None,
     permissions: Annotated[bool, Parameter(negative="")] = False,
     write: Annotated[bool, Parameter(negative="")] = False,
     force: Annotated[bool, Parameter(negative="")] = False,
@@ -69,6 +73,12 @@ def install(
         For you, or in a file of this project, to commit.
     launcher
         What starts it: this program, uvx, or PATH's python.
+    host
+        Run the whole server on this machine, as ssh knows it; paths are meant over there.
+    url
+        Connect to a server that serves HTTP there (qk-mcp serve --http).
+    token_file
+        The file with its token (default: the one that a server of this machine creates).
     permissions
         Stop questions about tools that change nothing (claude-code), or about all (codex).
     write
@@ -82,8 +92,19 @@ def install(
     shared = scope == "project"
     if permissions:
         check_permissions(to, shared=shared)
+    elsewhere = host or url
+    if elsewhere and (shared or launcher or (url and (project or config or host))):
+        raise InvalidOption("--url" if url else "--host", "it does not go together with the other options")
+    if token_file and not url:
+        raise InvalidOption("--token-file", "it is for --url, which is missing")
     launch = launch_words(launcher or default_launcher(os.environ, shared=shared), shared=shared)
-    if shared:
+    if host:
+        file = client_file(to, os.environ)
+        launch = Remote(host=host).argv(["serve", *remote_options(project or [], config)])
+    elif url:
+        file = client_file(to, os.environ)
+        to, launch = url_client(to, _token(token_file)), [_checked_url(url)]
+    elif shared:
         root = root_here()
         to, file = shared_client(to), shared_file(to, root)
         launch += shared_options(project or [], config, root)
@@ -106,6 +127,7 @@ def uninstall(
     *,
     name: ServerName = "qk-mcp",
     scope: ScopeOption = "user",
+    url: Annotated[str | None, Parameter(metavar="URL")] = None,
     write: Annotated[bool, Parameter(negative="", show=False)] = False,  # noqa: ARG001 -- always; as for install
 ) -> None:
     """Remove this server from an MCP client.
@@ -118,12 +140,17 @@ def uninstall(
         The server's name in the client.
     scope
         Your own file, or the one of this project.
+    url
+        The URL of an entry that was installed with --url.
     """
     to = find_client(client or "")
     shared = scope == "project"
     file = shared_file(to, root_here()) if shared else client_file(to, os.environ)
+    if url:
+        to = url_client(to, "")
     servers = read_servers(to, file)
-    ours = [each for each, entry in servers.items() if starts_qk_mcp(launch_of(to, entry))]
+    launches = {each: launch_of(to, entry) for each, entry in servers.items()}
+    ours = [each for each, launch in launches.items() if starts_qk_mcp(launch) or (url and launch == [url])]
     if name not in servers:
         raise EntryMissing(to.title, name, file, ours)
     if name not in ours:
@@ -135,6 +162,22 @@ def uninstall(
         _report(f"removed {name} from", file, backup)
     if not shared:
         withdraw_permissions(to, name)
+
+
+def _token(file: Path | None) -> str:
+    from qk_mcp.runs.output_files import outputs_directory
+    from qk_mcp.server.tokens import read_token
+
+    path = (file or outputs_directory().with_name("token")).expanduser()
+    if not path.exists():
+        raise InvalidOption("--token-file", f"there is no {path}: name the file with the token of the server")
+    return read_token(path)
+
+
+def _checked_url(url: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/]+/\S*", url):
+        raise InvalidOption("--url", f"it must be like http://127.0.0.1:8765/mcp, not {url!r}")
+    return url
 
 
 def _show(to: Client, file: Path, name: str, launch: list[str]) -> None:

@@ -32,7 +32,7 @@ class Manager:
 
 
 _LOCK_FILES = {"uv.lock": "uv", "poetry.lock": "poetry", "pdm.lock": "pdm", "pixi.lock": "pixi", "Pipfile": "pipenv"}
-_TABLE = re.compile(r"^\s*\[+tool\.(uv|poetry|pdm|pixi)\b", re.MULTILINE)
+_TABLE = re.compile(r"^[ \t]*\[+tool\.(uv|poetry|pdm|pixi)\b", re.MULTILINE)
 
 
 def find_manager(root: Path) -> Manager | None:

@@ -15,13 +15,14 @@ from qk_mcp.projects.project import (
     escape_variables,
     expand,
     fit_alias,
+    locate,
     parse_declaration,
 )
 from qk_mcp.projects.rules import Rules
 from qk_mcp.projects.selection import project_at, project_in_worktree, tasks_above
 from qk_mcp.text import nearest
 
-__all__ = ["CONFIG_VARIABLE", "HERE", "Registry", "build_registry", "config_path"]
+__all__ = ["CONFIG_VARIABLE", "HERE", "Registry", "build_registry", "config_path", "note_on_path"]
 
 CONFIG_VARIABLE = "QK_MCP_CONFIG"
 """The variable that names a config to use instead of the user's own; `--config` overrides it."""
@@ -68,15 +69,11 @@ class Registry:
             return self.default
         if name in known:
             return self.projects[known.index(name)]
-        if "/" not in name and name not in (".", "..", "~"):
+        if not _is_path(name):
             if project := project_in_worktree(self._local, name):
                 return project
             raise UnknownProject(name, known, nearest(name, known))
-        if name.startswith("file://"):
-            from urllib.parse import unquote, urlsplit
-
-            name = unquote(urlsplit(name).path)
-        path = None if "\0" in name else expand(escape_variables(name), current_directory(), os.environ)
+        path = _path_of(name)
         if path and (project := project_at(self._local, path)):
             return project
         raise UnknownProject(name, known, [], path=True)
@@ -89,6 +86,32 @@ class Registry:
         """Return whether `name` is an alias, or an alias with a worktree (`ALIAS@WORKTREE`)."""
         known = [project.alias for project in self.projects]
         return name in known or any(name.startswith(f"{alias}@") for alias in known)
+
+
+def note_on_path(name: str | None, project: Project) -> str:
+    """Return a note that names the root of `project`, which was found by the path `name`, unless that is the root.
+
+    Without it, a path in what is left of a removed worktree would run the surrounding checkout silently. Empty for
+    an alias. Raises what `locate` raises.
+    """
+    if not name or not _is_path(name) or (path := _path_of(name)) is None:
+        return ""
+    location = locate(project)
+    asked, root, tasks = map(os.path.realpath, (path, location.root, location.tasks))
+    return "" if asked in (root, tasks) else f"ran in {location.root}, the root of the project that contains {name}"
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name or name in (".", "..", "~")
+
+
+def _path_of(name: str) -> Path | None:
+    """Return the absolute path that a name means, or None if it cannot be a path."""
+    if name.startswith("file://"):
+        from urllib.parse import unquote, urlsplit
+
+        name = unquote(urlsplit(name).path)
+    return None if "\0" in name else expand(escape_variables(name), current_directory(), os.environ)
 
 
 def config_path(option: Path | None, environ: Mapping[str, str], cwd: Path | None) -> Path | None:

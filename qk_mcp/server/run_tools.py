@@ -26,6 +26,7 @@ from qk_mcp.host.stop import GRACE
 from qk_mcp.host.warm_pool import WarmPool
 from qk_mcp.interpreters.plan import resolve
 from qk_mcp.projects.project import TASKS
+from qk_mcp.projects.registry import note_on_path
 from qk_mcp.projects.served import ServedProjects
 from qk_mcp.redact import redact_json, redact_text
 from qk_mcp.runs.background import ServerRun, ServerRuns
@@ -86,8 +87,11 @@ class RunTools:
         task = parse_text(arguments, "task_name")
         if task is None:
             raise InvalidInput("task_name", "it is required; list_tasks shows the names")
+        name = parse_text(arguments, "project")
+        project = self._served.find(name)
+        note = "\n".join(filter(None, (note, note_on_path(name, project))))
         call = TaskCall(
-            project=self._served.find(parse_text(arguments, "project")),
+            project=project,
             task=task,
             args=parse_words(arguments, "args"),
             stdin=parse_text(arguments, "stdin"),

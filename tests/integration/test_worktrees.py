@@ -73,7 +73,9 @@ def test_a_path_in_a_worktree_selects_the_worktree(
         assert _where(client.run("where", project=str(project))) == str(worktree)
     listed = client.call("list_tasks", project=str(worktree)).data[0]
     assert (listed["project"], listed["project_root"]) == ("app@feat", str(worktree))
-    assert _where(client.run("where", project="app")) == str(main)
+    for project in ("app", str(main), str(main / "_qk")):
+        answer = client.run("where", project=project)
+        assert (_where(answer), answer.data.get("note")) == (str(main), None)
 
 
 def test_each_worktree_has_its_own_tasks(client: Client, add: Callable[..., Path]) -> None:
@@ -98,6 +100,9 @@ def test_a_removed_worktree_never_runs_the_main_checkout(client: Client, main: P
     removed, kept = add(".claude/worktrees/gone"), add("../kept")
     git(main, "worktree", "remove", str(removed))
     assert "It does not exist." in client.run("where", project=f"{removed}/src").refusal
+    (removed / "build").mkdir(parents=True)
+    left = client.run("where", project=str(removed)).data
+    assert left["note"] == f"ran in {main}, the root of the project that contains {removed}"
     refusal = client.run("where", project="app@gone").refusal
     assert "Git knows no worktree 'gone'" in refusal
     assert "its worktrees: app@kept" in refusal

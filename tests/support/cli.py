@@ -57,9 +57,9 @@ class CommandLine:
         return start_program(command, cwd=cwd or self.home, env=environ, **(streams | more))
 
     def on_terminal(self, *args: str, **env: str) -> bytes:
-        """Run a command and return what it writes to a terminal, stdout and stderr together."""
+        """Run a command in a terminal and return what it writes there, stdout and stderr together."""
         ours, theirs = pty.openpty()
-        with self.start(*args, env=env, stdout=theirs, stderr=theirs):
+        with self.start(*args, env=env, stdin=theirs, stdout=theirs, stderr=theirs):
             os.close(theirs)
             text = b""
             try:

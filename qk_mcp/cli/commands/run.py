@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["run_command", "shield_task"]
 
+_GIVE_INPUT = "give its input on stdin, or run it with qk"
+_END = 1_000
+"""Bytes of the end of a stream in which a prompt is looked for."""
 _BROKEN_PIPE = 128 + 13
 """The exit code that a shell shows for a program ended by SIGPIPE."""
 
@@ -74,7 +77,7 @@ def run_command(
     except RunTimedOut as failure:
         if as_json:
             raise  # with the output so far, which the terminal does not have
-        hint = "give its input on stdin, or run it with qk" if failure.why else "give it a larger --timeout"
+        hint = _GIVE_INPUT if failure.why else "give it a larger --timeout"
         raise QkMcpError(failure.what, failure.why, hint) from None
 
 
@@ -100,6 +103,7 @@ async def _run(project: "Project", task: str, args: Sequence[str], limit: float 
     from qk_mcp.interpreters.plan import resolve
     from qk_mcp.runs.control import Control
     from qk_mcp.runs.output_files import output_path, outputs_directory
+    from qk_mcp.runs.prompts import unanswered_prompt
     from qk_mcp.runs.record import new_run_id
     from qk_mcp.runs.run import Request, run_in_guest
 
@@ -107,12 +111,14 @@ async def _run(project: "Project", task: str, args: Sequence[str], limit: float 
     request = Request(task=task, args=args, timeout=limit, output=output, owner="qk-mcp run")
     control = Control(limit)
     failures: list[OSError] = []
+    ends: dict[Stream, bytes] = {"stdout": b"", "stderr": b""}
 
     def give_up(error: OSError) -> None:
         failures.append(error)
         scope.cancel()  # nobody reads the rest
 
     def show(stream: "Stream", data: bytes) -> "asyncio.Future[None] | None":
+        ends[stream] = (ends[stream] + data)[-_END:]
         return writer.write(1 if stream == "stdout" else 2, data)
 
     def show_wait(other: str) -> None:
@@ -121,7 +127,8 @@ async def _run(project: "Project", task: str, args: Sequence[str], limit: float 
     control.on_wait = show_wait
     with anyio.CancelScope() as scope:
         writer = PausableWriter(give_up)
-        guest = start_guest(resolve(project, os.environ), stdin=None if os.isatty(0) else 0).listen()
+        in_terminal = os.isatty(0)
+        guest = start_guest(resolve(project, os.environ), stdin=None if in_terminal else 0).listen()
         ended = False
         try:
             outcome = await run_in_guest(guest, request, sink=None if as_json else show, control=control)
@@ -130,6 +137,8 @@ async def _run(project: "Project", task: str, args: Sequence[str], limit: float 
             elif outcome.left:
                 left = "".join(f"left running: {each.pid} {each.command}\n" for each in outcome.left)
                 writer.write(2, printable(left).encode())
+            if in_terminal and (asked := unanswered_prompt(ends["stdout"], ends["stderr"])):
+                writer.write(2, f"\nhint: the task {asked}, but has no terminal: {_GIVE_INPUT}\n".encode())
             ended = True
         finally:
             with anyio.CancelScope(shield=not ended):

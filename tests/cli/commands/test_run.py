@@ -468,3 +468,24 @@ def test_a_reader_that_pauses_misses_nothing(flood: CommandLine) -> None:
         stdout, _ = process.communicate(timeout=120)
     assert stdout == b"".join(b"%d\n" % number for number in range(400_000))
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize(("task", "asked"), [("asks", "asked 'Sure? [y/N]'"), ("reads", "asked for input")])
+def test_a_task_that_asks_in_a_terminal_gets_a_hint(
+    qk_mcp: CommandLine, project: Callable[..., Path], task: str, asked: str
+) -> None:
+    root = project("""
+        from quickie import script, task
+
+        @script
+        def asks():
+            return "printf 'Sure? [y/N] '; read answer; exit 1"
+
+        @task
+        def reads():
+            input()
+    """)
+    hint = f"hint: the task {asked}, but has no terminal: give its input on stdin, or run it with qk"
+    words = ("run", "--project", f"demo:{root}", task)
+    assert hint in qk_mcp.on_terminal(*words).decode()
+    assert "hint" not in qk_mcp(*words).stderr

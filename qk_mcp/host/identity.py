@@ -21,19 +21,22 @@ class ProcessIdentity(NamedTuple):
     def send_signal(self, number: signal.Signals) -> bool:
         """Signal this process; return False if it has ended. Raises PermissionError."""
         try:
-            if not hasattr(os, "pidfd_open"):
-                if running := self.is_running():
-                    os.kill(self.pid, number)
-                return running
-            descriptor = os.pidfd_open(self.pid)  # which no later process with this id can take over
-            try:
-                if running := self.is_running():
-                    signal.pidfd_send_signal(descriptor, number)
-                return running
-            finally:
-                os.close(descriptor)
+            descriptor = os.pidfd_open(self.pid)  # no later process with this id can take it over
+        except (AttributeError, OSError):  # the system has no such call, or the process has ended
+            descriptor = None
+        try:
+            if not self.is_running():
+                return False
+            if descriptor is None:
+                os.kill(self.pid, number)
+            else:
+                signal.pidfd_send_signal(descriptor, number)
         except ProcessLookupError:
             return False
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+        return True
 
 
 def identify_process(pid: int) -> ProcessIdentity | None:

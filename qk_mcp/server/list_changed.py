@@ -15,6 +15,8 @@ from mcp_types import SubscriptionsListenRequestParams
 
 __all__ = ["ToolListChanges"]
 
+_PATIENCE = 5.0
+"""Seconds for a client that does not read."""
 _SESSIONS = 100
 """Sessions that are told, the newest: one over HTTP that has ended cannot be told apart."""
 
@@ -47,7 +49,8 @@ class ToolListChanges(Middleware):
         """Tell each client that listens. One that has gone does not keep the others from it."""
         for session in list(self._sessions):
             try:
-                await session.send_tool_list_changed()
+                with anyio.move_on_after(_PATIENCE):
+                    await session.send_tool_list_changed()
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                 self._sessions.remove(session)
         await self._bus.publish(ToolsListChanged())

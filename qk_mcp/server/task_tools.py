@@ -177,6 +177,7 @@ class TaskTools(Provider):
     def _update_soon(self) -> None:
         """Announce the tools if they differ from those that a client has listed."""
         if self._update() and self._listed:
+            log.info("the tools of single tasks have changed: count=%d", len(self._tools))
             task = asyncio.get_running_loop().create_task(self._changes.announce())
             self._announcing.add(task)
             task.add_done_callback(self._announcing.discard)

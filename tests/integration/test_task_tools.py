@@ -188,13 +188,14 @@ def changes(client: Client) -> int:
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
 def test_a_changed_file_changes_the_tools(serve: Serve, project: Callable[..., Path], version: str) -> None:
     root = project(SOURCE)
-    client = serve(root, "--tool", "*", version=version)
+    client = serve(root, "--tool", "*", "-v", version=version)
     if version == MODERN:
         client.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         client.until(lambda: client.notifications("notifications/subscriptions/acknowledged"))
     assert set(tools_of(client)) == {"deploy", "lint", "test"}
     make_project(root, MORE)
     client.until(lambda: changes(client), what="tools/list_changed")
+    assert "have changed: count=4" in client.stderr()
     assert set(tools_of(client)) == {"deploy", "lint", "test", "types"}
     assert client.call("types").data["stdout"] == "typed\n"
 

@@ -139,7 +139,7 @@ def test_argparse_reads_back_the_values(call: tuple[Parser, list[tuple[argparse.
 
 
 @pytest.mark.long
-@settings(max_examples=2_000, derandomize=False)
+@settings(max_examples=1_000)
 @given(calls())
 def test_argparse_reads_back_any_values(call: tuple[Parser, list[tuple[argparse.Action, Any]]]) -> None:
     check(*call)

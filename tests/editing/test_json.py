@@ -127,7 +127,7 @@ def test_a_comment_stays_with_its_member() -> None:
         '{"a": ' * 100_000,
     ],
 )
-def test_what_is_not_plain_is_refused(text: str) -> None:
+def test_json_that_cannot_be_verified_is_refused(text: str) -> None:
     with pytest.raises(CannotEdit):
         drop_key(set_key(text, ("servers", "q"), _ENTRY), ("servers", "q"))
 

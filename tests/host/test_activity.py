@@ -1,4 +1,4 @@
-"""`qk_mcp.host.activity`: a tree that sleeps is told from one that works."""
+"""`qk_mcp.host.activity`: distinguishes a process tree that sleeps from one that works."""
 
 import os
 import subprocess

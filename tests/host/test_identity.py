@@ -1,4 +1,4 @@
-"""`qk_mcp.host.identity`: a process is told from a later one with the same id."""
+"""`qk_mcp.host.identity`: the start time distinguishes a process from a later one with the same id."""
 
 import os
 import signal

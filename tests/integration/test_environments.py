@@ -73,7 +73,7 @@ def test_an_unknown_module_gets_no_command(tmp_path: Path) -> None:
         assert "install yml" not in failure
 
 
-def test_a_managed_project_is_told_its_managers_command(tmp_path: Path) -> None:
+def test_a_managed_project_gets_the_command_of_its_manager(tmp_path: Path) -> None:
     root = make_project(tmp_path / "project", "import plumbum\n")
     (root / "poetry.lock").touch()
     make_venv(root / ".venv", quickie="1.0.0")

@@ -181,7 +181,7 @@ def test_tools_follow_the_users_config(serve: Serve, project: Callable[..., Path
 
 
 def changes(client: Client) -> int:
-    """Return how often the client was told that its list of tools has changed."""
+    """Return how often the client was notified that its list of tools has changed."""
     return len(client.notifications("notifications/tools/list_changed"))
 
 

@@ -65,7 +65,7 @@ def test_entries_are_texts_or_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.json", "config.JSON"])
-def test_json_says_the_same(tmp_path: Path, name: str) -> None:
+def test_json_gives_the_same_projects(tmp_path: Path, name: str) -> None:
     entries = {"app": "x", "web": {"path": "/web", "python": "python3", "env": {"A": "1", "B": False}}}
     config = _read(tmp_path, json.dumps({"projects": entries}), name)
     assert [project.path for project in config.projects] == [tmp_path / "x", Path("/web")]
@@ -215,7 +215,7 @@ NUL = "\\u0000"
         ("a\0b = 1", "line 1, column 2"),
     ],
 )
-def test_what_is_not_a_toml_config_is_refused_with_the_place(tmp_path: Path, text: str | bytes, fault: str) -> None:
+def test_a_broken_toml_config_is_refused_with_the_place(tmp_path: Path, text: str | bytes, fault: str) -> None:
     [message] = _faults(tmp_path, text)
     assert fault in message
 
@@ -232,7 +232,7 @@ def test_what_is_not_a_toml_config_is_refused_with_the_place(tmp_path: Path, tex
         ('{"projects": {"a": "/x", "b": "/y", "a": "/z"}}', "the key 'a' is there twice"),
     ],
 )
-def test_what_is_not_a_json_config_is_refused_with_the_place(tmp_path: Path, text: str, fault: str) -> None:
+def test_a_broken_json_config_is_refused_with_the_place(tmp_path: Path, text: str, fault: str) -> None:
     [message] = _faults(tmp_path, text, "config.json")
     assert fault in message
 

@@ -141,7 +141,7 @@ def test_a_broken_entry_can_be_removed(file: Path) -> None:
         (b"[projects.app]\npython = 'p'\n", EditRefused),
     ],
 )
-def test_what_is_not_understood_is_left_untouched(file: Path, content: bytes, failure: type[Exception]) -> None:
+def test_a_config_that_cannot_be_parsed_stays_as_it_is(file: Path, content: bytes, failure: type[Exception]) -> None:
     file.write_bytes(content)
     before = file.stat()
     with pytest.raises(failure):
@@ -166,7 +166,7 @@ def test_a_json_config_is_only_read(tmp_path: Path) -> None:
     assert file.read_text() == '{"projects": {"app": "/x"}}'
 
 
-def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_config_that_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigNotWritten, match="It is a directory"):
         _add(tmp_path, "app", "/x")
     with pytest.raises(ConfigNotWritten, match="/dev/null is not a directory"):

@@ -86,7 +86,7 @@ def test_a_healthy_installation(qk_mcp: CommandLine, app: Path) -> None:
     assert "\033" not in done.stdout
 
 
-def test_json_says_the_same(qk_mcp: CommandLine, app: Path) -> None:
+def test_json_has_the_same_checks(qk_mcp: CommandLine, app: Path) -> None:
     doctor = Doctor(qk_mcp, "--project", f"app:{app}")
     assert doctor.ok
     assert [check["check"] for check in doctor.checks] == [
@@ -96,7 +96,7 @@ def test_json_says_the_same(qk_mcp: CommandLine, app: Path) -> None:
     assert doctor.of("clients")["remedy"] == f"{PROGRAM} install CLIENT --write"
 
 
-def test_a_new_user_has_nothing_wrong(qk_mcp: CommandLine) -> None:
+def test_nothing_is_wrong_for_a_new_user(qk_mcp: CommandLine) -> None:
     doctor = Doctor(qk_mcp)
     assert doctor.ok
     assert "none is needed" in doctor.of("config")["what"]
@@ -301,7 +301,7 @@ def test_a_server_that_cannot_start(qk_mcp: CommandLine, tmp_path: Path) -> None
 # Clients
 
 
-def test_what_clients_start(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> None:
+def test_servers_in_the_files_of_clients_are_started(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> None:
     hello = {"serverInfo": {"name": "qk-mcp", "version": "0.0.1"}}
     answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": hello})
     other = _write_script(tmp_path / "other", f"#!/bin/sh\nread hello; echo '{answer}'; read end\n")
@@ -390,7 +390,7 @@ def test_the_fix_of_an_entry_keeps_its_options(qk_mcp: CommandLine) -> None:
     assert Doctor(qk_mcp).of("Cursor")["remedy"].endswith("--config /moved.toml --name x --write --force")
 
 
-def test_yaml_is_to_be_corrected_by_hand(qk_mcp: CommandLine) -> None:
+def test_a_yaml_file_must_be_corrected_by_hand(qk_mcp: CommandLine) -> None:
     file = qk_mcp.home / ".config" / "goose" / "config.yaml"
     file.parent.mkdir(parents=True)
     entry = "extensions:\n  tasks:\n    cmd: /gone/python\n    args: [-m, qk_mcp]\n    enabled: {}\n"

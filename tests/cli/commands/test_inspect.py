@@ -175,7 +175,7 @@ arguments
     )
 
 
-def test_the_line_to_copy_holds_the_options(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+def test_the_command_to_copy_has_the_options(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
     options = ["--project", f"my app:{project(FILES)}"]
     line = qk_mcp("inspect", *options, "my app", "test").stdout.splitlines()[-1]
     assert line == f"  shell     {PROGRAM} run --project 'my app:{project(FILES)}' 'my app' test"
@@ -357,7 +357,7 @@ def test_a_terminal_shows_what_it_waits_for(qk_mcp: CommandLine, project: Callab
     assert qk_mcp("inspect", option).stderr == ""
 
 
-def test_an_interrupt_stops_what_is_under_way(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
+def test_an_interrupt_stops_the_description_in_progress(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
     root = project("import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
     (temporary := root / "tmp").mkdir()
     process = qk_mcp.start("inspect", "--project", f"demo:{root}", env={"TMPDIR": str(temporary)})

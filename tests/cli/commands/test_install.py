@@ -373,7 +373,7 @@ def test_yaml_is_only_shown(qk_mcp: CommandLine) -> None:
     assert "hint: remove 'qk-mcp' from its 'extensions' by hand" in taken.stderr
 
 
-def test_what_cannot_be_written_is_refused(qk_mcp: CommandLine) -> None:
+def test_a_directory_in_the_place_of_the_file_is_refused(qk_mcp: CommandLine) -> None:
     directory = qk_mcp.home / ".cursor" / "mcp.json"
     directory.mkdir(parents=True)
     done = qk_mcp("install", "cursor", "--write")
@@ -397,7 +397,7 @@ def test_a_file_that_may_not_be_written_is_refused(qk_mcp: CommandLine) -> None:
     assert file.read_text() == "{}"
 
 
-def test_two_at_once_are_both_there(qk_mcp: CommandLine) -> None:
+def test_two_installs_at_once_both_write_their_entry(qk_mcp: CommandLine) -> None:
     names = [f"s{number}" for number in range(6)]
     running = [qk_mcp.start("install", "cursor", "--write", "--name", name) for name in names]
     for process in running:
@@ -410,7 +410,7 @@ def test_two_at_once_are_both_there(qk_mcp: CommandLine) -> None:
 # Taking out
 
 
-def test_uninstall_takes_only_what_is_ours(qk_mcp: CommandLine) -> None:
+def test_uninstall_removes_only_our_entries(qk_mcp: CommandLine) -> None:
     file = qk_mcp.home / ".cursor" / "mcp.json"
     file.parent.mkdir()
     file.write_text(
@@ -432,7 +432,7 @@ def test_uninstall_takes_only_what_is_ours(qk_mcp: CommandLine) -> None:
     assert list(_json(file)["mcpServers"]) == ["gh", "web"]
 
 
-def test_uninstall_where_there_is_nothing(qk_mcp: CommandLine) -> None:
+def test_uninstall_without_an_entry(qk_mcp: CommandLine) -> None:
     done = qk_mcp("uninstall", "cursor")
     assert done.code == 1
     assert "Cursor has no server named 'qk-mcp'" in done.stderr
@@ -483,7 +483,7 @@ def test_a_command_that_does_nothing_is_noticed(qk_mcp: CommandLine, own_command
     assert "is not in" not in qk_mcp("install", "claude-code", "--write", env=path).stderr
 
 
-def test_an_entry_that_is_there_is_edited_and_the_clients_own_command_removes(
+def test_an_existing_entry_is_edited_and_removed_by_the_clients_own_command(
     qk_mcp: CommandLine, own_command: Any
 ) -> None:
     """The command would drop what the user has written into the entry; one that fails in the middle, the entry."""
@@ -501,7 +501,7 @@ def test_an_entry_that_is_there_is_edited_and_the_clients_own_command_removes(
     assert calls() == [["mcp", "remove", "-s", "user", "qk-mcp"]]
 
 
-def test_what_a_user_has_set_stays(qk_mcp: CommandLine) -> None:
+def test_settings_of_the_user_stay(qk_mcp: CommandLine) -> None:
     file = qk_mcp.home / ".codex" / "config.toml"
     file.parent.mkdir()
     file.write_text('[mcp_servers.qk-mcp]\ncommand = "qk-mcp"\nstartup_timeout_sec = 60\ntool_timeout_sec = 900\n')
@@ -511,7 +511,7 @@ def test_what_a_user_has_set_stays(qk_mcp: CommandLine) -> None:
     assert (entry["startup_timeout_sec"], entry["tool_timeout_sec"]) == (60, 900)
 
 
-def test_what_can_only_add_is_taken_out_by_an_edit(qk_mcp: CommandLine, own_command: Any) -> None:
+def test_uninstall_edits_the_file_if_the_clients_command_can_only_add(qk_mcp: CommandLine, own_command: Any) -> None:
     path, calls = own_command("code")
     assert qk_mcp("install", "vscode", "--write").code == 0
     assert qk_mcp("uninstall", "vscode", env=path).code == 0
@@ -597,7 +597,7 @@ def test_a_client_on_path_is_installed_although_its_directory_does_not_exist(
     assert calls() == []
 
 
-def test_a_command_that_reads_stdin_finds_its_end(qk_mcp: CommandLine, own_command: Any) -> None:
+def test_the_clients_own_command_reads_an_empty_stdin(qk_mcp: CommandLine, own_command: Any) -> None:
     path, _ = own_command("codex", "read answer && exit 9; exit 0")
     assert qk_mcp("install", "codex", "--write", env=path).code == 0
 

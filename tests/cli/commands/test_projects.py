@@ -93,7 +93,7 @@ def test_a_path_without_tasks_is_not_added(qk_mcp: CommandLine, app: Path) -> No
     ("declaration", "why"),
     [("", "it is empty"), (":/x", "it is empty"), ("a:", "no path after the colon"), ("a b :/x", "a blank at an end")],
 )
-def test_what_is_no_declaration_is_wrong_usage(qk_mcp: CommandLine, declaration: str, why: str) -> None:
+def test_a_malformed_declaration_is_wrong_usage(qk_mcp: CommandLine, declaration: str, why: str) -> None:
     outcome = qk_mcp("projects", "add", declaration)
     assert (outcome.code, outcome.stdout) == (2, "")
     assert outcome.stderr.startswith("error: ")
@@ -235,7 +235,7 @@ def test_an_empty_list_says_how_to_add_a_project(qk_mcp: CommandLine) -> None:
     assert not qk_mcp.config.exists()
 
 
-def test_a_config_that_cannot_be_looked_at_is_not_none(qk_mcp: CommandLine) -> None:
+def test_an_inaccessible_config_is_an_error(qk_mcp: CommandLine) -> None:
     qk_mcp.config.parent.parent.mkdir(exist_ok=True)
     qk_mcp.config.parent.symlink_to(
         qk_mcp.config.parent.name
@@ -265,7 +265,7 @@ def test_a_name_cannot_reach_the_terminal(qk_mcp: CommandLine) -> None:
     assert not set("\x1b\u202e\x07") & set(outcome.stdout + outcome.stderr)
 
 
-def test_a_list_loads_nothing_heavy(qk_mcp: CommandLine, app: Path) -> None:
+def test_a_list_imports_no_large_library(qk_mcp: CommandLine, app: Path) -> None:
     qk_mcp.write_config(f'[projects]\napp = "{app}"\n')
     outcome = qk_mcp("projects", "list", env={"PYTHONPROFILEIMPORTTIME": "1"})
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in outcome.stderr.splitlines()}

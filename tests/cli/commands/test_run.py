@@ -98,16 +98,16 @@ class TestWords:
     @pytest.mark.parametrize(
         "before", [["args"], ["demo", "args"], ["--timeout", "50", "demo", "args"], ["--", "args"]]
     )
-    def test_what_follows_the_task_is_the_tasks_own(self, qk_mcp: CommandLine, before: list[str]) -> None:
+    def test_words_after_the_task_are_its_arguments(self, qk_mcp: CommandLine, before: list[str]) -> None:
         words = ["--json", "--project", "x", "--timeout=1", "--help", "-h", "--version", "--", "-x", "--"]
         words += ["", " ", "a b", "*", "$HOME", "@file", "-1", "é", "日本", "args"]
         assert qk_mcp("run", *before, *words) == Outcome(0, json.dumps(words) + "\n", "")
 
     @pytest.mark.parametrize("words", [["--"], ["--", "--"], ["demo"], []])
-    def test_words_that_mean_something_elsewhere(self, qk_mcp: CommandLine, words: list[str]) -> None:
+    def test_words_that_are_options_elsewhere_are_passed_on(self, qk_mcp: CommandLine, words: list[str]) -> None:
         assert qk_mcp("run", "args", *words) == Outcome(0, json.dumps(words) + "\n", "")
 
-    def test_the_tasks_own_help_is_reached(self, qk_mcp: CommandLine) -> None:
+    def test_help_after_the_task_is_the_tasks_help(self, qk_mcp: CommandLine) -> None:
         outcome = qk_mcp("run", "greet", "--help")
         assert outcome.code == 0
         assert outcome.stdout.startswith("usage: greet [-h] [--count COUNT]")
@@ -319,7 +319,7 @@ def test_a_timeout_stops_the_tree(qk_mcp: CommandLine, root: Path) -> None:
     gone(read_pid(root / "child"))
 
 
-def test_what_a_task_leaves_running_is_named(qk_mcp: CommandLine, root: Path) -> None:
+def test_processes_that_a_task_leaves_running_are_named(qk_mcp: CommandLine, root: Path) -> None:
     outcome = qk_mcp("run", "leaves")
     child = read_pid(root / "child")
     try:
@@ -351,7 +351,7 @@ def test_json_is_bounded_and_says_where_the_rest_is(qk_mcp: CommandLine) -> None
 
 
 @pytest.mark.usefixtures("root")
-def test_without_json_nothing_is_kept(qk_mcp: CommandLine) -> None:
+def test_without_json_no_output_file_is_kept(qk_mcp: CommandLine) -> None:
     assert len(qk_mcp("run", "much").stdout) == 100_100
     assert not [path for path in (qk_mcp.home / ".local" / "state").rglob("*") if path.is_file()]
 

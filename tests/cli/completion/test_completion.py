@@ -90,7 +90,7 @@ def _words(qk_mcp: CommandLine, *words: str, cwd: Path | None = None) -> list[st
     return sorted(answer)
 
 
-def test_what_was_generated_is_fresh() -> None:
+def test_generated_files_are_up_to_date() -> None:
     stale = [str(path) for path, text in generated_files().items() if path.read_text() != text]
     assert not stale, "write them again: qk completions"
 
@@ -109,7 +109,7 @@ def test_the_wheel_installs_the_scripts() -> None:
 # Words
 
 
-def test_commands_come_with_what_they_do(qk_mcp: CommandLine) -> None:
+def test_commands_are_completed_with_their_help(qk_mcp: CommandLine) -> None:
     kind, answer = _answer(qk_mcp, "")
     assert kind == "words"
     assert {"serve", "projects", "inspect", "run"} <= set(answer)
@@ -199,7 +199,7 @@ def test_a_declaration_is_a_name_and_a_path(qk_mcp: CommandLine, root: Path) -> 
 @pytest.mark.parametrize(
     "words", [[], ["bash"], ["bash", "qk-mcp run x"], ["csh"], ["fish"], ["fish", "frobnicate", ""]]
 )
-def test_what_it_cannot_answer_it_is_silent_about(qk_mcp: CommandLine, words: list[str]) -> None:
+def test_it_prints_nothing_if_it_cannot_complete(qk_mcp: CommandLine, words: list[str]) -> None:
     outcome = qk_mcp("__complete", *words)
     assert outcome.stdout in ("", "words\n")
     assert outcome.stderr == ""
@@ -219,7 +219,7 @@ def test_a_project_is_loaded_once_until_a_file_changes(qk_mcp: CommandLine, know
     assert "db:seed" not in _words(qk_mcp, "run", "demo", "")
 
 
-def test_while_a_project_is_broken_its_tasks_are_those_it_had(qk_mcp: CommandLine, known: Path) -> None:
+def test_a_broken_project_completes_its_previous_tasks(qk_mcp: CommandLine, known: Path) -> None:
     (known / "_qk" / "db.py").write_text("1 / 0")
     assert [_words(qk_mcp, "run", "demo", "") for _ in range(2)] == [TASKS] * 2
 
@@ -244,7 +244,7 @@ def test_a_slow_project_delays_no_other(qk_mcp: CommandLine, project: Callable[.
 
 
 @pytest.mark.usefixtures("known")
-def test_it_imports_little(qk_mcp: CommandLine) -> None:
+def test_it_imports_no_large_library(qk_mcp: CommandLine) -> None:
     _words(qk_mcp, "run", "demo", "build", "")
     imports = qk_mcp("__complete", "fish", "run", "demo", "", env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
     modules = {line.rpartition("|")[2].strip() for line in imports.splitlines()}
@@ -253,7 +253,7 @@ def test_it_imports_little(qk_mcp: CommandLine) -> None:
 
 
 @pytest.mark.usefixtures("known")
-def test_what_is_remembered_is_private(qk_mcp: CommandLine) -> None:
+def test_the_cache_is_private(qk_mcp: CommandLine) -> None:
     files = list((qk_mcp.home / ".cache" / "qk-mcp" / "completion").iterdir())
     assert files
     assert all(file.stat().st_mode & 0o77 == 0 for file in [*files, files[0].parent])
@@ -282,7 +282,7 @@ def test_the_script_is_installed_where_the_shell_looks(qk_mcp: CommandLine, shel
     assert {file.read_text() for file in startup} == {"# mine\n"}
 
 
-def test_the_shell_is_the_one_that_this_is_typed_in(qk_mcp: CommandLine) -> None:
+def test_the_shell_is_that_of_the_parent_process(qk_mcp: CommandLine) -> None:
     in_bash = 'bash -c \'"$@"; true\' bash "$@"'
     assert PLACES["bash"] in qk_mcp("--install-completion", shell=in_bash, env={"SHELL": "/bin/zsh"}).stderr
 

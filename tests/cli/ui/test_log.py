@@ -71,7 +71,7 @@ def test_stderr_shows_as_much_as_the_options_ask_for(
     assert "Logging error" not in text
 
 
-def test_a_log_file_holds_all_of_ours_and_is_private(tmp_path: Path) -> None:
+def test_a_log_file_has_all_our_messages_and_is_private(tmp_path: Path) -> None:
     file = tmp_path / "qk.log"
     _log(tmp_path, quiet=2, file=file)
     text = file.read_text(encoding="utf-8")
@@ -95,7 +95,7 @@ def test_a_log_file_holds_all_of_ours_and_is_private(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("closing", ["2>&-", "2>/dev/full"])
-def test_a_stderr_that_takes_nothing_does_no_harm(tmp_path: Path, closing: str) -> None:
+def test_a_stderr_that_cannot_be_written_does_no_harm(tmp_path: Path, closing: str) -> None:
     assert _log(tmp_path, 2, 0, tmp_path / "qk.log", closing) == ""
     assert "ours: error" in (tmp_path / "qk.log").read_text()
 

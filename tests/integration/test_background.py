@@ -17,6 +17,7 @@ from qk_mcp.runs.record import read_runs
 from tests.conftest import Demo, Serve
 from tests.support.client import LEGACY, MODERN, Client
 from tests.support.environment import QK_MCP, scrubbed
+from tests.support.person import YES, Asking
 from tests.support.processes import descriptors, gone, read_pid, until, zombies
 
 SOURCE = """
@@ -272,6 +273,23 @@ def test_a_call_is_handed_over(serve: Serve, tmp_path: Path) -> None:
     ended = until(lambda: client.call("get_run", run_id=answer["run_id"], wait=60).data)
     assert (ended["exit_code"], ended["stdout"]) == (0, "one\nlistening\n")
     assert "timeout of 1 s" in client.run("hang", timeout=1).refusal
+
+
+@pytest.mark.parametrize(("more", "agrees"), [({"background": True}, True), ({}, True), ({"background": True}, False)])
+def test_a_call_waits_for_the_person_before_it_is_answered(serve: Serve, more: dict[str, Any], agrees: bool) -> None:
+    client: Any = serve(SOURCE, "--confirm", "hang", "--hand-over", "1", kind=Asking)
+    call = client.start("run_task", task_name="hang", **more)
+    client.until(lambda: client.questions, what="the question")
+    time.sleep(2.2)  # longer than the call would last without a question
+    assert not call.answered
+    (question,) = [message.frame for message in client.messages if message.frame.get("method") == "elicitation/create"]
+    client.send({"jsonrpc": "2.0", "id": question["id"], "result": YES if agrees else {"action": "decline"}})
+    if agrees:
+        answer = call.wait().data
+        assert (answer["state"], answer["exit_code"]) == ("running", None)
+        assert client.call("stop_run", run_id=answer["run_id"]).data["state"] == "stopped"
+    else:
+        assert "confirm" in call.wait().refusal
 
 
 def test_without_background_each_run_ends_with_its_call(serve: Serve) -> None:

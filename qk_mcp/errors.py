@@ -51,6 +51,7 @@ __all__ = [
     "RemoteFailed",
     "RemoteRefused",
     "RulesUnknown",
+    "RunElsewhere",
     "RunLost",
     "RunNotFound",
     "RunNotStopped",
@@ -191,6 +192,17 @@ class RunNotFound(QkMcpError):
             f"there is no run {run_id!r}",
             "Its record may have been removed, or the id is not complete.",
             "get_run without `run_id` lists the newest runs",
+        )
+
+
+class RunElsewhere(QkMcpError):
+    """A run belongs to another server, which alone can stop it."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"the run {run_id!r} cannot be stopped here",
+            "Another server runs it.",
+            f"ask the user to run: qk-mcp runs stop {run_id}",
         )
 
 

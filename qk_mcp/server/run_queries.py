@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from fastmcp.tools import ToolResult
 
-from qk_mcp.errors import InvalidInput, OutputUnreadable, QkMcpError, RunNotFound
+from qk_mcp.errors import InvalidInput, OutputUnreadable, QkMcpError, RunElsewhere, RunNotFound
 from qk_mcp.host.remote import RemoteServers
 from qk_mcp.projects.project import Project
 from qk_mcp.runs.background import ServerRun, ServerRuns
@@ -102,13 +102,15 @@ class RunQueries:
             return await self._ask_remote(run_id, "stop_run", arguments, 0.0)
         notes = [note] if note else []
         run = self._runs.find(run_id, self._settings.principal())
-        if run is None or run.ended.is_set():
-            notes.append("it had ended before")
-        else:
+        if run is not None and not run.ended.is_set():
             run.control.write_through()
             run.control.stop(_BY_AGENT)
             await run.ended.wait()
+        else:
+            notes.append("it had ended before")
         status = await self._recorded(run_id) if run is None else run_status(run)
+        if status.record.state == "running":
+            raise RunElsewhere(run_id)
         return await self.answer(status, Selection(count=_STOP_LINES), notes, run)
 
     async def answer(

@@ -335,6 +335,15 @@ def test_a_run_of_an_earlier_server_is_known(serve: Serve, project: Callable[...
     assert (answer["exit_code"], answer["state"], answer["stdout"]) == (0, "ended", "1: done\n")
 
 
+def test_a_run_of_another_server_can_be_read_but_not_stopped(serve: Serve, project: Callable[..., Path]) -> None:
+    root = project(SOURCE)
+    run = start(serve(root), "hang")
+    other = serve(root)
+    answer = until(lambda: (now := other.call("get_run", run_id=run["run_id"]).data)["stdout"] and now)
+    assert (answer["state"], answer["stdout"]) == ("running", "hanging\n")
+    assert "qk-mcp runs stop" in other.call("stop_run", run_id=run["run_id"]).refusal
+
+
 def test_a_person_can_stop_a_run(serve: Serve, tmp_path: Path) -> None:
     client = serve(SOURCE)
     run = start(client, "hang")

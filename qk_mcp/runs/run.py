@@ -265,6 +265,9 @@ async def _failure(
         return await _with_output(failure, stdout, stderr, request.max_output)
     if guest.could_not_fork:
         return OutOfProcesses("its interpreter cannot fork", guest.plan.project.alias)
+    ended = guest.process.returncode if guest.leader is None else guest.exit_code
+    if guest.warm and not guest.began and ended == -signal.SIGKILL:
+        return RunLost(request.task, "", began=False)  # perhaps while it waited, which is not the project's fault
     if guest.leader is None and guest.process.returncode is not None:
         return explain_death(guest.plan, guest.process.returncode, stdout.end + stderr.end)
     if guest.exit_code is None:

@@ -10,8 +10,10 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -104,23 +106,29 @@ class _Soak:
         self.root = root
         self.random = random.Random(seed)
         self.runs: list[_Run] = []
+        self.later: dict[str, tuple[str, int]] = {}
+        """The task of each run in the background, and the number of kills before it."""
+        self.kills = 0
         self.steps: Counter[str] = Counter()
 
     def take(self) -> None:
         """Take one step, when fewer than `AT_ONCE` runs are under way."""
         self.settle(AT_ONCE - 1)
-        steps = (
-            self.echo,
-            self.loud,
-            self.leave,
-            self.family,
-            self.cancel,
-            self.mutiny,
-            self.kill,
-            self.edit,
-            self.list,
-        )
-        step = self.random.choices(steps, (30, 8, 8, 10, 20, 3, 3, 2, 10))[0]
+        steps: dict[Callable[[], None], int] = {
+            self.echo: 30,
+            self.loud: 8,
+            self.leave: 8,
+            self.family: 10,
+            self.cancel: 20,
+            self.mutiny: 3,
+            self.kill: 3,
+            self.edit: 2,
+            self.list: 10,
+            self.background: 12,
+            self.look: 12,
+            self.stop: 10,
+        }
+        [step] = self.random.choices(list(steps), list(steps.values()))
         self.steps[step.__name__] += 1
         step()
 
@@ -175,6 +183,7 @@ class _Soak:
 
     def kill(self) -> None:
         """Kill a random process below the server."""
+        self.kills += 1
         for run in self.runs:
             run.disturbed = True
         below = psutil.Process(self.client.pid).children(recursive=True)
@@ -193,6 +202,39 @@ class _Soak:
         answer = self.client.call("list_tasks", project="demo")
         if not any(run.disturbed for run in self.runs):  # its interpreter may have been killed
             assert not answer.is_error, answer.text
+
+    def background(self) -> None:
+        """Start a run in the background."""
+        if len(self.later) >= AT_ONCE:
+            return
+        task, args = self.random.choice((("family", []), ("echo", ["text"]), ("loud", ["30000"])))
+        kills = self.kills
+        answer = self.client.call("run_task", task_name=task, args=args, background=True)
+        self.later[answer.data["run_id"]] = (task, kills)
+
+    def look(self) -> None:
+        """Wait a little for a run in the background, and look at it."""
+        if self.later:
+            run_id = self.random.choice(list(self.later))
+            self._check(run_id, self.client.call("get_run", run_id=run_id, wait=self.random.choice((0, 0.1, 1))).data)
+
+    def stop(self) -> None:
+        """Stop a run in the background."""
+        if self.later:
+            run_id = self.random.choice(list(self.later))
+            answer = self.client.call("stop_run", run_id=run_id).data
+            assert answer["state"] != "running"
+            self._check(run_id, answer)
+
+    def _check(self, run_id: str, answer: dict[str, Any]) -> None:
+        if answer["state"] == "running":
+            return
+        task, kills = self.later.pop(run_id)
+        if kills != self.kills or answer["state"] == "stopped":
+            return
+        assert answer["state"] == "ended", answer
+        assert answer["exit_code"] == {"echo": 4, "loud": 0}[task], answer
+        assert answer["stdout"].endswith({"echo": "text\n", "loud": "y\n"}[task]), answer
 
 
 def sleepers() -> "list[psutil.Process]":
@@ -218,6 +260,8 @@ def test_random_runs_lose_no_answer_and_leave_nothing(serve: Serve, tmp_path: Pa
         while time.monotonic() < end:
             soak.take()
         soak.settle(0)
+        while soak.later:
+            soak.stop()
         assert client.run("echo", "text").data["exit_code"] == 4  # so that a warm interpreter waits again
         after = resources(client, tmp_path / "home")
         assert after == before

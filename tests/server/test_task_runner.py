@@ -1,12 +1,14 @@
 """Retries of runs, through the wire: a warm interpreter may die before its task begins, never after."""
 
+import os
+import signal
 import sys
 
 import pytest
 
 from tests.conftest import Demo
 from tests.support.client import Client
-from tests.support.processes import tree, until
+from tests.support.processes import end, tree, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the warm interpreter by its parent")
 
@@ -41,6 +43,18 @@ def test_a_task_that_has_begun_never_runs_again(demo: Demo) -> None:
     """)
     assert "the run of task 'once' was lost" in client.run("once").refusal
     assert (demo.root / "runs").read_text() == "x"
+
+
+def test_a_warm_interpreter_that_was_killed_is_replaced(demo: Demo) -> None:
+    """The server, suspended meanwhile, may learn of it only after it has chosen that interpreter."""
+    client = warm_client(demo)
+    os.kill(client.pid, signal.SIGSTOP)
+    try:
+        end([max(tree(client.pid))])
+        call = client.start("run_task", task_name="ready")
+    finally:
+        os.kill(client.pid, signal.SIGCONT)
+    assert call.wait().data["exit_code"] == 0
 
 
 def test_a_retried_run_keeps_the_deadline_of_its_call(demo: Demo) -> None:

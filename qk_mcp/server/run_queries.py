@@ -69,6 +69,7 @@ class RunQueries:
         run_id = parse_text(arguments, "run_id")
         until, grep = parse_text(arguments, "until"), parse_text(arguments, "grep")
         wait = parse_seconds(arguments, "wait", _WAIT_FOR_LINE if until else 0.0, zero=True)
+        wait = min(wait, self._longest_wait())
         after = parse_line_numbers(arguments, "after", len(STREAMS))
         selection = Selection(
             count=parse_count(arguments, "lines", schemas.DEFAULT_LINES, _MOST_LINES),
@@ -77,7 +78,7 @@ class RunQueries:
         if run_id is None:
             return self._list(note)
         if run_id in self.remote_runs:
-            return await self._ask_remote(run_id, "get_run", arguments, min(wait, _LONGEST_WAIT))
+            return await self._ask_remote(run_id, "get_run", {**arguments, "wait": wait}, wait)
         run = self._runs.find(run_id, self._settings.principal())
         async with AsyncExitStack() as stack:
             searches = [
@@ -148,12 +149,16 @@ class RunQueries:
         answer = await self._remote_servers.ask_about(run_id, tool, arguments, within)
         return tool_answer(mark_files(answer, project))
 
+    def _longest_wait(self) -> float:
+        """Return the seconds for which a call may wait: shorter than the client's patience."""
+        hand_over = plan_hand_over(self._settings.hand_over, client_name())
+        return min(_LONGEST_WAIT, hand_over.after) if hand_over else _LONGEST_WAIT
+
     async def _wait(
         self, run: ServerRun, wait: float, until: LineSearch | None, after: Mapping[Stream, int] | None
     ) -> list[str]:
         """Wait until the run has ended, a line matches, or the time is over. Returns notes about that."""
-        hand_over = plan_hand_over(self._settings.hand_over, client_name())
-        deadline = time.monotonic() + min(wait, _LONGEST_WAIT, hand_over.after if hand_over else _LONGEST_WAIT)
+        deadline = time.monotonic() + wait
         if not wait:
             return await self._look(run, deadline, until, after)
         async with send_live_output(CallClient(run.record.task)) as observe:

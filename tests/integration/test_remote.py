@@ -104,6 +104,17 @@ def test_a_timeout_and_a_cancelled_call_stop_the_run_there(far: Client, project:
     assert far.run("hello").data == HELLO
 
 
+def test_a_run_in_the_background_is_watched_and_stopped_there(far: Client, project: Callable[..., Path]) -> None:
+    run = far.run("hang", background=True).data
+    pid = read_pid(project(SOURCE) / "hang.pid")
+    answer = far.call("get_run", run_id=run["run_id"], until="^hang", wait=60).data
+    assert (answer["state"], answer["exit_code"], answer["stdout"]) == ("running", None, "hanging\n")
+    assert answer["files"]["stdout"].startswith(f"{shlex.join(VIA)}:/")
+    assert far.run("hello").data == HELLO, "meanwhile"
+    assert far.call("stop_run", run_id=run["run_id"]).data["state"] == "stopped"
+    gone(pid)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_there_when_this_server_ends(
     far: Client, project: Callable[..., Path], number: signal.Signals

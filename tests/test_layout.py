@@ -52,6 +52,7 @@ COVERED_BY = {
     "guest/test_describe.py": ("guest.identity", "guest.json_values"),
     "guest/test_equality.py": ("guest.__main__", "guest.control", "guest.dispatch", "guest.run"),
     "host/test_warm_pool.py": ("guest.staleness", "guest.warmup", "host.guest", "host.launch"),
+    "integration/test_record.py": ("server.run_fields",),
     "integration/test_remote.py": ("host.remote",),
     "integration/test_rules.py": ("runs.gate",),
     "integration/test_server.py": ("cli.commands.serve", "server"),

@@ -16,8 +16,6 @@ from qk_mcp.errors import (
     QkMcpError,
     RemoteFailed,
     RemoteRefused,
-    RunLost,
-    RunStopped,
     RunTimedOut,
     UnknownTask,
 )
@@ -45,23 +43,20 @@ from qk_mcp.server.call_client import CallClient, client_name
 from qk_mcp.server.consent import ConsentPending, Questions
 from qk_mcp.server.hand_over import plan_hand_over
 from qk_mcp.server.remote_runs import pass_remote_gate, run_on_remote
+from qk_mcp.server.run_fields import BY_CLIENT, ending_fields, failure_fields, log_end, output_fields
 from qk_mcp.server.run_queries import RunQueries, run_status
 from qk_mcp.server.settings import Settings
 from qk_mcp.server.task_runner import TaskRunner
 from qk_mcp.tasks.cache import CatalogCache
-from qk_mcp.text import one_line
 
 __all__ = ["RunTools"]
 
 log = logging.getLogger(__name__)
 
-_LOGGED = 100
-"""Characters of a task's name in the log."""
 _STOP_TIME = 5.0
 """Seconds of the default timeout that a handed-over call does not use."""
 _DETAILS = 2_000
 """Bytes of the keys that describe a run in the background."""
-_CANCELLED = "the client has cancelled the call"
 
 
 class RunTools:
@@ -140,7 +135,7 @@ class RunTools:
                 answer = await self._hand_over(run, call, note)
         finally:
             if answer is None and not run.ended.is_set():
-                run.control.stop(_CANCELLED)
+                run.control.stop(BY_CLIENT)
                 with anyio.CancelScope(shield=True):
                     await run.ended.wait()
         if isinstance(run.outcome, RunTimedOut):
@@ -194,7 +189,7 @@ class RunTools:
         finally:
             record = replace(record, seconds=time.monotonic() - began, **end)
             self._recorder.write(record)
-            _log_end(record)
+            log_end(record)
         return tool_answer(_with_note(answer, note))
 
     def _times(self, call: TaskCall) -> tuple[float, float | None]:
@@ -244,17 +239,17 @@ class RunTools:
             run.control.on_wait = partial(log.info, "wait project=%s run=%s for=%s", project.alias, record.run)
             try:
                 outcome = await self._runner.run_task(plan, request, run.observe, run.control, record)
-                end = _ending(outcome)
+                end = ending_fields(outcome)
             except QkMcpError as failure:
-                end = redact_json(_failing(failure), plan.secrets)
+                end = redact_json(failure_fields(failure), plan.secrets)
                 if isinstance(failure, UnknownTask):
                     raise admission.without_denied(failure) from None
                 raise
             finally:
-                run.record = replace(record, seconds=run.seconds, **_outputs(run.control), **end)
+                run.record = replace(record, seconds=run.seconds, **output_fields(run.control), **end)
                 self._recorder.write(run.record)
                 self.pruner.request()
-                _log_end(run.record)
+                log_end(run.record)
                 self._runner.prepare_next(plan)
             return outcome
 
@@ -285,36 +280,3 @@ def _arguments(call: TaskCall) -> dict[str, Any]:
     arguments: dict[str, Any] = {"project": call.project.alias, "task_name": call.task, "args": [*call.args]}
     optional = {"stdin": call.stdin, "timeout": call.timeout, "background": call.background}
     return arguments | {name: value for name, value in optional.items() if value}
-
-
-def _ending(run: Run) -> dict[str, Any]:
-    """Return the fields of a record that the end of a task sets."""
-    return {"state": "ended", "exit_code": run.exit_code}
-
-
-def _outputs(control: Control) -> dict[str, Any]:
-    """Return the fields of a record about the output of a run that has ended."""
-    files = {stream: capture.file for stream, capture in control.captures.items()}
-    return {
-        "bytes": {stream: file.size for stream, file in files.items()},
-        "files": {stream: str(file.path) for stream, file in files.items() if file.path.exists()},
-    }
-
-
-def _failing(failure: QkMcpError) -> dict[str, Any]:
-    """Return the fields of a record that a failure sets."""
-    match failure:
-        case RunTimedOut():
-            return {"state": "timed_out"}
-        case RunLost():
-            return {"state": "lost"}
-        case RunStopped(by=by):
-            return {"state": "cancelled" if by == _CANCELLED else "stopped"}
-    return {"state": "ended", "error": failure.what}
-
-
-def _log_end(record: RunRecord) -> None:
-    line = "run project=%s task=%s state=%s exit=%s seconds=%.3f"
-    state = "refused" if record.error else record.state
-    exit_code = "-" if record.exit_code is None else record.exit_code
-    log.info(line, record.project, one_line(record.task, _LOGGED), state, exit_code, record.seconds)

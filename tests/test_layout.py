@@ -59,6 +59,7 @@ COVERED_BY = {
     "integration/test_background.py": ("runs.background", "runs.control", "runs.status", "server.run_queries"),
     "integration/test_stopping.py": ("host.drain", "host.processes", "host.stop"),
     "integration/test_streaming.py": ("runs.progress", "runs.prompts", "runs.streams", "server.call_client"),
+    "integration/test_surroundings.py": ("host.threads",),
     "integration/test_task_tools.py": ("server.list_changed", "server.task_tools"),
     "interpreters/test_search.py": ("interpreters.candidates", "interpreters.layout", "interpreters.plan"),
     "runs/test_output.py": ("runs.terminal",),

@@ -16,6 +16,7 @@ import anyio
 from qk_mcp.errors import OutOfProcesses, QkMcpError, RunLost, RunStopped, RunTimedOut, TaskBusy, UnknownTask
 from qk_mcp.host.guest import Guest
 from qk_mcp.host.stop import GRACE, LeftRunning
+from qk_mcp.host.threads import call_in_thread
 from qk_mcp.redact import Redactor, redact_json, redact_text
 from qk_mcp.runs.control import Control
 from qk_mcp.runs.ending import Ending, attempt, end_run
@@ -285,9 +286,7 @@ async def _tests(guest: Guest, since: float, room: int, failures: list[str]) -> 
     from qk_mcp.runs.reports import read_reports
 
     with attempt("read the reports", failures):
-        reports = await anyio.to_thread.run_sync(
-            partial(read_reports, guest.plan.location.root, patterns, since, room=room)
-        )
+        reports = await call_in_thread(read_reports, guest.plan.location.root, patterns, since, room=room)
         failures += reports.problems[:_PROBLEMS]
         return reports.answer()
     return None
@@ -308,8 +307,5 @@ async def _cut(stdout: Captured, stderr: Captured, room: int, *, failed: bool) -
     cut = partial(cut_output, stdout, stderr, max(0, room), failed=failed)
     if failed and None in (stdout.whole, stderr.whole):
         with anyio.CancelScope(shield=True):
-            try:
-                return await anyio.to_thread.run_sync(cut)
-            except RuntimeError as error:  # no thread can be started
-                log.warning("cannot search the output in a thread: %s", error)
+            return await call_in_thread(cut)
     return cut()

@@ -26,6 +26,9 @@ class AnsweringTool(Tool):
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """Return the answer to one call."""
+        # FastMCP imports this when it has the answer, which would be lost if no file can be opened then.
+        import fastmcp.server.providers.prefab_payload  # noqa: F401
+
         result: ToolResult = await self.answer(arguments)
         return result
 

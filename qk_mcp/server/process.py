@@ -119,6 +119,8 @@ def run_server(
     """Run `converse`, which talks to clients, until it returns or a signal arrives; then exit the process."""
     import anyio
 
+    from qk_mcp.host.threads import call_in_thread
+
     gc.freeze()
     gc.enable()
 
@@ -129,7 +131,7 @@ def run_server(
             tasks.start_soon(server.prepare, _prefetched(served))
             tasks.start_soon(server.watch)
             for clean_up in (remove_stale_reports, remove_empty_cgroups):
-                tasks.start_soon(_run_in_thread, clean_up)
+                tasks.start_soon(call_in_thread, clean_up)
             tasks.start_soon(server.keep_pruning)
             await converse()
             await server.stop()
@@ -143,15 +145,6 @@ def run_server(
         log.exception("the server failed; this is a defect of qk-mcp")
         exit_process(1, "a defect")
     exit_process(0, reason)
-
-
-async def _run_in_thread(clean_up: Callable[[], None]) -> None:
-    import anyio
-
-    try:
-        await anyio.to_thread.run_sync(clean_up)
-    except RuntimeError as error:  # no thread can be started; the next server cleans up
-        log.debug("no clean-up: %s", error)
 
 
 def _prefetched(served: ServedProjects) -> list[Project]:

@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from fastmcp.tools import ToolResult
 
 from qk_mcp.errors import InvalidInput, OutputUnreadable, QkMcpError, RunElsewhere, RunNotFound
 from qk_mcp.host.remote import RemoteServers
+from qk_mcp.host.threads import call_in_thread
 from qk_mcp.projects.project import Project
 from qk_mcp.runs.background import ServerRun, ServerRuns
 from qk_mcp.runs.lines import Lines, count_newlines
@@ -129,7 +129,7 @@ class RunQueries:
             elif selection.after is None:
                 pages = read_pages(status, selection)  # reads a MiB at most
             else:
-                pages = await anyio.to_thread.run_sync(partial(read_pages, status, selection))
+                pages = await call_in_thread(read_pages, status, selection)
         except OSError as error:
             raise OutputUnreadable(status.record.run, error) from error
         if run is not None and not run.ended.is_set() and run.problem:
@@ -188,13 +188,13 @@ class RunQueries:
     async def _recorded(self, run_id: str) -> RunStatus:
         """Return the status of a run that is not in memory."""
         try:
-            runs = await anyio.to_thread.run_sync(read_runs, self._recorder.file)
+            runs = await call_in_thread(read_runs, self._recorder.file)
         except OSError as error:
             raise OutputUnreadable(run_id, error) from error
         record = next((record for record in reversed(runs.records) if record.run == run_id), None)
         if record is None or record.principal != self._settings.principal():
             raise RunNotFound(run_id)
-        return await anyio.to_thread.run_sync(_recorded_status, record)
+        return await call_in_thread(_recorded_status, record)
 
     def _list(self, note: str) -> ToolResult:
         entries = []

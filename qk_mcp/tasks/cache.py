@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from qk_mcp.host.threads import call_in_thread
 from qk_mcp.interpreters.plan import Plan, resolve
 from qk_mcp.projects.project import Project
 from qk_mcp.tasks.catalog import Catalog, parse_entry
@@ -114,10 +115,10 @@ class CatalogCache:
         raises.
         """
         known, _ = self._known.get(project.alias, (None, 0.0))
-        current = await anyio.to_thread.run_sync(resolve, project, self._environ)
+        current = await call_in_thread(resolve, project, self._environ)
         if known is None or known.plan != current:
             return True
-        return not await anyio.to_thread.run_sync(known.has_same_files)
+        return not await call_in_thread(known.has_same_files)
 
     def on_description(self, callback: Callable[[], None]) -> None:
         """Call `callback` after each description."""

@@ -6,17 +6,25 @@ share it, and a stream that needs less than half lends the rest to the other.
 
 import json
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
+
+from qk_mcp.errors import QkMcpError
+from qk_mcp.host.threads import call_in_thread
 from qk_mcp.runs.output import Captured
 from qk_mcp.runs.rescue import Rescued, rescue_lines
 
-__all__ = ["MAX_OUTPUT", "Excerpt", "cut_output", "json_size"]
+__all__ = ["MAX_OUTPUT", "Excerpt", "cut_in_thread", "cut_output", "fail_with_output", "json_size"]
 
 MAX_OUTPUT = 40_000
 """Bytes of JSON of an answer by default."""
+_HEADERS = 300
+"""Bytes of the lines around the output in an error, without paths."""
 _ENTRY = 400
 """Bytes of an entry of `truncated` and of the line that marks a gap, without the paths in them."""
 
@@ -42,6 +50,28 @@ class Excerpt:
         file = None if self.file is None else str(self.file)
         entry: dict[str, Any] = {"characters": self.characters, "bytes": self.size, "file": file}
         return entry | ({"error": self.file_error} if self.file_error else {})
+
+
+async def cut_in_thread(stdout: Captured, stderr: Captured, room: int, *, failed: bool) -> tuple[Excerpt, Excerpt]:
+    """Do what `cut_output` does for an answer that has `room` bytes for both streams and the lines around them.
+
+    Uses a thread if files must be searched, which can take half a second.
+    """
+    cut = partial(cut_output, stdout, stderr, max(0, room - _HEADERS), failed=failed)
+    if failed and None in (stdout.whole, stderr.whole):
+        with anyio.CancelScope(shield=True):
+            return await call_in_thread(cut)
+    return cut()
+
+
+async def fail_with_output(
+    failure: Callable[[str], QkMcpError], stdout: Captured, stderr: Captured, max_output: int
+) -> QkMcpError:
+    """Return `failure(text)`, where the text is the output so far, cut so that the message has `max_output` bytes."""
+    room = max_output - json_size(str(failure("")))
+    texts = zip(("stdout", "stderr"), await cut_in_thread(stdout, stderr, room, failed=True), strict=True)
+    parts = [f"--- {name} so far ---\n{excerpt.text.rstrip()}" for name, excerpt in texts if excerpt.text]
+    return failure("\n".join(parts) or "It had printed nothing.")
 
 
 def cut_output(stdout: Captured, stderr: Captured, limit: int, *, failed: bool) -> tuple[Excerpt, Excerpt]:

@@ -20,7 +20,7 @@ from qk_mcp.host.threads import call_in_thread
 from qk_mcp.redact import Redactor, redact_json, redact_text
 from qk_mcp.runs.control import Control
 from qk_mcp.runs.ending import Ending, attempt, end_run
-from qk_mcp.runs.excerpt import MAX_OUTPUT, Excerpt, cut_output, json_size
+from qk_mcp.runs.excerpt import MAX_OUTPUT, Excerpt, cut_in_thread, fail_with_output
 from qk_mcp.runs.exclusive import TaskLock, add_lock
 from qk_mcp.runs.gate import pass_gate
 from qk_mcp.runs.output import Capture, Captured
@@ -45,8 +45,6 @@ _LONG_WAIT = 1.0
 """Seconds of a wait for another run that an answer mentions."""
 _PROBLEMS = 5
 """Unreadable reports that are named."""
-_HEADERS = 300
-"""Bytes of the lines around the output in an error, without paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,8 +192,8 @@ async def _run(
     note = redact_text(note, secrets, redacted)
     names = tuple(sorted(redacted))
     extras = _extras(ending.left, tests, note, names)
-    room = request.max_output - len(json.dumps(extras, ensure_ascii=False).encode()) - _HEADERS
-    texts = await _cut(stdout, stderr, room, failed=guest.exit_code != 0)
+    room = request.max_output - len(json.dumps(extras, ensure_ascii=False).encode())
+    texts = await cut_in_thread(stdout, stderr, room, failed=guest.exit_code != 0)
     return Run(guest.exit_code, *texts, ending.left, tests, note, names, time.monotonic() - began)
 
 
@@ -249,7 +247,7 @@ async def _failure(
     failure: Callable[[str], QkMcpError]
     if guest.stop_asked or guest.process.returncode == -signal.SIGUSR2:  # it could not handle the signal yet
         failure = partial(RunStopped, request.task, BY_A_PERSON, survivors=alive)
-        return await _with_output(failure, stdout, stderr, request.max_output)
+        return await fail_with_output(failure, stdout, stderr, request.max_output)
     if control.stopped:
         return RunStopped(request.task, control.stopped, survivors=alive)
     if ending.timed_out and request.timeout is not None and ending.lock.is_waiting:
@@ -263,7 +261,7 @@ async def _failure(
             waited_for=ending.waited_for,
             survivors=alive,
         )
-        return await _with_output(failure, stdout, stderr, request.max_output)
+        return await fail_with_output(failure, stdout, stderr, request.max_output)
     if guest.could_not_fork:
         return OutOfProcesses("its interpreter cannot fork", guest.plan.project.alias)
     ended = guest.process.returncode if guest.leader is None else guest.exit_code
@@ -274,7 +272,7 @@ async def _failure(
     if guest.exit_code is None:
         began = guest.began or ending.reply == {"event": "began"}
         failure = partial(RunLost, request.task, began=began, survivors=alive)
-        return await _with_output(failure, stdout, stderr, request.max_output)
+        return await fail_with_output(failure, stdout, stderr, request.max_output)
     return explain_death(guest.plan, guest.exit_code, stdout.end + stderr.end)
 
 
@@ -290,22 +288,3 @@ async def _tests(guest: Guest, since: float, room: int, failures: list[str]) -> 
         failures += reports.problems[:_PROBLEMS]
         return reports.answer()
     return None
-
-
-async def _with_output(
-    failure: Callable[[str], QkMcpError], stdout: Captured, stderr: Captured, max_output: int
-) -> QkMcpError:
-    """Return `failure(text)`, where the text is the output so far, cut so that the message has `max_output` bytes."""
-    room = max_output - json_size(str(failure(""))) - _HEADERS
-    texts = zip(("stdout", "stderr"), await _cut(stdout, stderr, room, failed=True), strict=True)
-    parts = [f"--- {name} so far ---\n{excerpt.text.rstrip()}" for name, excerpt in texts if excerpt.text]
-    return failure("\n".join(parts) or "It had printed nothing.")
-
-
-async def _cut(stdout: Captured, stderr: Captured, room: int, *, failed: bool) -> tuple[Excerpt, Excerpt]:
-    """Cut the output in a thread if files must be searched, which can take half a second."""
-    cut = partial(cut_output, stdout, stderr, max(0, room), failed=failed)
-    if failed and None in (stdout.whole, stderr.whole):
-        with anyio.CancelScope(shield=True):
-            return await call_in_thread(cut)
-    return cut()

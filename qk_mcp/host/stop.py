@@ -74,12 +74,22 @@ async def stop_guest(guest: "Guest") -> tuple[LeftRunning, ...]:
     guest.end_tree()
     await _within(guest.alone, _KILL_LIMIT)
     left = process_trees(guest.left) if guest.left else []
-    if not guest.adopting or guest.exit_code is None:  # the supervisor did not know the whole tree, or was killed
-        left += await found.kill()
+    if not guest.adopting or guest.exit_code is None or (left and await _supervisor_was_killed(guest)):
+        found.note(left)
+        left = await found.kill()
     survivors = _named(guest, left)
     for survivor in survivors:
         log.warning("project=%s cannot kill %d %s", guest.plan.project.alias, survivor.pid, survivor.command)
     return survivors
+
+
+async def _supervisor_was_killed(guest: "Guest") -> bool:
+    """Return whether the supervisor ended before it could kill what it had found."""
+    for _ in range(50):  # it closes its socket a moment before it can be reaped
+        if guest.process.poll() is not None:
+            break
+        await asyncio.sleep(0.001)
+    return bool(guest.process.poll())
 
 
 class _Found:
@@ -88,6 +98,10 @@ class _Found:
     def __init__(self, guest: "Guest") -> None:
         self._guest = guest
         self._noted: set[psutil.Process] = set()
+
+    def note(self, processes: "Iterable[psutil.Process]") -> None:
+        """Note processes that the supervisor had found."""
+        self._noted.update(processes)
 
     def note_descendants(self) -> None:
         """Note the descendants, which may lose their parents later."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Serve
+from tests.conftest import Demo, Serve
 from tests.support.client import Client
 from tests.support.environment import QK_MCP
 from tests.support.namespaces import WITHOUT_CGROUPS, WITHOUT_PROC, needs_namespaces
@@ -77,6 +77,13 @@ CHILDREN = """
             os.execv("/bin/sleep", ["sleep", "600"])
         os.wait()
         Path("leader.pid").write_text(f"{os.getpid()}\\n")
+        time.sleep(600)
+
+    @task
+    def late_mutiny():
+        script = f"while kill -0 {os.getpid()}; do sleep 0.02; done; kill -9 {os.getppid()}; sleep 600"
+        child = subprocess.Popen(["/bin/sh", "-c", script], start_new_session=True, env={}, stderr=subprocess.DEVNULL)
+        Path("child.pid").write_text(f"{child.pid}\\n")
         time.sleep(600)
 
     @task
@@ -160,5 +167,16 @@ def test_a_session_ends_although_the_task_has_killed_its_supervisor(
     child = read_pid(root / "child.pid")
     try:
         assert not alive(child)
+    finally:
+        end([child])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a supervisor adopt orphans")
+def test_what_the_supervisor_had_found_ends_although_it_is_killed_during_the_stop(demo: Demo) -> None:
+    client = demo(CHILDREN)
+    assert "timeout of 2 s" in client.run("late-mutiny", timeout=2).refusal
+    child = read_pid(demo.root / "child.pid")
+    try:
+        gone(child, within=5)
     finally:
         end([child])

@@ -182,11 +182,11 @@ class _Soak:
         self.start("mutiny", expected="was lost")
 
     def kill(self) -> None:
-        """Kill a random process below the server."""
+        """Kill a random supervisor."""
         self.kills += 1
         for run in self.runs:
             run.disturbed = True
-        below = psutil.Process(self.client.pid).children(recursive=True)
+        below = psutil.Process(self.client.pid).children()
         if below:
             try:
                 self.random.choice(below).kill()

@@ -56,9 +56,9 @@ def read_regular(path: Path) -> bytes:
     """Return the content of a regular file. Raises OSError, also for a FIFO or a device, which could block."""
     kind = path.stat().st_mode
     if stat.S_ISDIR(kind):
-        raise IsADirectoryError("it is a directory")
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(kind):
-        raise OSError("it is not a regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return path.read_bytes()
 
 

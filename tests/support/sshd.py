@@ -87,6 +87,7 @@ def running_sshd(directory: Path) -> Iterator[Sshd]:
                 "UsePAM no",
                 f"PidFile {directory / 'pid'}",
                 "MaxStartups 100",
+                f"SetEnv XDG_STATE_HOME={directory / 'state'} XDG_CONFIG_HOME={directory / 'config'}",
             ]
         )
     )

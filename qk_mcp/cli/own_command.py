@@ -6,11 +6,15 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from qk_mcp.clients.launchers import is_under_uvx, launch_words
+
 __all__ = ["own_command", "read_script_head", "starts_this_program"]
 
 
 def own_command() -> list[str]:
     """Return the words that start this program: `qk-mcp` if a shell finds this installation by that name."""
+    if is_under_uvx(os.environ):  # whose environment is on PATH only for this process
+        return launch_words("uvx", shared=True)[:-1]
     found = shutil.which("qk-mcp")
     with suppress(OSError):  # a script that cannot be read is not ours
         if found and starts_this_program(read_script_head(Path(found))):

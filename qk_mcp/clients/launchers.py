@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Launcher", "cache_of", "default_launcher", "launch_words"]
+__all__ = ["Launcher", "cache_of", "default_launcher", "is_under_uvx", "launch_words"]
 
 Launcher = Literal["this", "uvx", "python"]
 
@@ -39,7 +39,12 @@ def launch_words(launcher: Launcher, *, shared: bool) -> list[str]:
 
 def default_launcher(environ: Mapping[str, str], *, shared: bool) -> Launcher:
     """Return the launcher for who names none: `uvx` for a shared file, and if uvx runs this program."""
-    return "uvx" if shared or (cache_of(Path(sys.prefix)) and "UV" in environ) else "this"
+    return "uvx" if shared or is_under_uvx(environ) else "this"
+
+
+def is_under_uvx(environ: Mapping[str, str]) -> bool:
+    """Return whether uvx runs this program, from an environment in its cache."""
+    return "UV" in environ and cache_of(Path(sys.prefix)) is not None
 
 
 def cache_of(prefix: Path) -> Path | None:

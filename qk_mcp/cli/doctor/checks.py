@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from qk_mcp import __version__
-from qk_mcp.cli.own_command import read_script_head, starts_this_program
+from qk_mcp.cli.own_command import own_command, read_script_head, starts_this_program
+from qk_mcp.clients.launchers import is_under_uvx
 from qk_mcp.errors import QkMcpError
 from qk_mcp.projects.config import read_config
 from qk_mcp.projects.project import Project
@@ -59,6 +60,9 @@ def check_version() -> Check:
 
 def check_scripts(environ: Mapping[str, str]) -> Iterator[Check]:
     """Report which `qk-mcp` a shell starts, and whether quickie's script of that name has replaced ours."""
+    if is_under_uvx(environ):
+        yield Check("command", "ok", f"uvx starts this one\n{shlex.join(own_command())}")
+        return
     own = _own_script()
     first = shutil.which("qk-mcp", path=environ.get("PATH"))
     if first is None:

@@ -1,7 +1,9 @@
 """`install --scope project`: an entry for everybody who works on a project."""
 
 import json
+import shlex
 import stat
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from qk_mcp.clients.known import CLIENTS
 from tests.support.cli import CommandLine
-from tests.support.environment import BARE_PATH
+from tests.support.environment import BARE_PATH, scrubbed
 from tests.support.projects import make_project
 from tests.support.serving import serving
 
@@ -102,6 +104,23 @@ def test_an_entry_of_ones_own_can_use_uvx(qk_mcp: CommandLine, tmp_path: Path) -
     done = qk_mcp("install", "cursor", "--launcher", "uvx", env={"PATH": f"{tmp_path}:{BARE_PATH}"})
     entry = json.loads(done.stdout)["mcpServers"]["qk-mcp"]
     assert [entry["command"], *entry["args"]] == [str(tmp_path / "uvx"), *UVX[1:]]
+
+
+def test_under_uvx_everything_is_said_for_uvx(tmp_path: Path, shop: Path) -> None:
+    """In an environment like those of uvx: in a cache, and gone when the cache is cleaned."""
+    cache = tmp_path / "cache"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", cache / "archive-v0" / "x"], check=True)
+    (cache / "CACHEDIR.TAG").touch()
+    [site] = (cache / "archive-v0" / "x" / "lib").glob("python*/site-packages")
+    (site / "tests.pth").write_text("\n".join(path for path in sys.path if path))
+    environ = scrubbed(tmp_path / "home", UV="/usr/bin/uv")
+    program = [cache / "archive-v0" / "x" / "bin" / "python", "-m", "qk_mcp"]
+
+    done = subprocess.run([*program, "install", "cursor"], cwd=shop, env=environ, capture_output=True, text=True)
+    entry = json.loads(done.stdout)["mcpServers"]["qk-mcp"]
+    assert [entry["command"], *entry["args"]] == UVX
+    assert f"or let qk-mcp do it: {shlex.join(UVX[:-1])} install cursor --write\n" in done.stderr
+    assert "is in a cache" not in done.stderr
 
 
 @pytest.mark.parametrize(

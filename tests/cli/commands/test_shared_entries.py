@@ -114,7 +114,7 @@ def test_under_uvx_everything_is_said_for_uvx(tmp_path: Path, shop: Path) -> Non
     [site] = (cache / "archive-v0" / "x" / "lib").glob("python*/site-packages")
     (site / "tests.pth").write_text("\n".join(path for path in sys.path if path))
     environ = scrubbed(tmp_path / "home", UV="/usr/bin/uv")
-    program = [cache / "archive-v0" / "x" / "bin" / "python", "-m", "qk_mcp"]
+    program = [str(cache / "archive-v0" / "x" / "bin" / "python"), "-m", "qk_mcp"]
 
     done = subprocess.run([*program, "install", "cursor"], cwd=shop, env=environ, capture_output=True, text=True)
     entry = json.loads(done.stdout)["mcpServers"]["qk-mcp"]

@@ -93,11 +93,14 @@ def test_an_unknown_key_of_a_project_is_a_fault(tmp_path: Path) -> None:
         denny = ["deploy"]
         colour = "red"
         """
-    known = "path, python, env, grace, reports, allow, deny, confirm, read_only, tools, exclusive, max_timeout, redact"
+    known = (
+        "path, python, env, grace, reports, host, via, command, allow, deny, confirm, read_only, tools, exclusive, "
+        "max_timeout, redact, log_args"
+    )
     assert _faults(tmp_path, text) == [
         "line 2: project is an unknown key; did you mean 'projects'?",
         "line 7: projects.web.denny is an unknown key; did you mean 'deny'?",
-        f"line 8: projects.web.colour is an unknown key; known here: {known}, log_args",
+        f"line 8: projects.web.colour is an unknown key; known here: {known}",
     ]
 
 

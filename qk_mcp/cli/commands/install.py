@@ -74,11 +74,11 @@ def install(
     launcher
         What starts it: this program, uvx, or PATH's python.
     host
-        Run the whole server on this machine, as ssh knows it; paths are meant over there.
+        Run the whole server on this machine, over ssh.
     url
-        Connect to a server that serves HTTP there (qk-mcp serve --http).
+        Connect to a server that serves HTTP there.
     token_file
-        The file with its token (default: the one that a server of this machine creates).
+        The file with the token of that server.
     permissions
         Stop questions about tools that change nothing (claude-code), or about all (codex).
     write

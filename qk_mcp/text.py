@@ -1,10 +1,23 @@
 """Makes foreign text safe to show (no escape sequences or invisible characters, bounded), and finds near names."""
 
+import json
 import re
 from collections.abc import Iterable
 from shlex import quote
+from typing import Any
 
-__all__ = ["CONTROLS", "ESCAPES", "composed", "encodable", "nearest", "one_line", "printable", "shell_line", "shorten"]
+__all__ = [
+    "CONTROLS",
+    "ESCAPES",
+    "composed",
+    "encodable",
+    "encoded_size",
+    "nearest",
+    "one_line",
+    "printable",
+    "shell_line",
+    "shorten",
+]
 
 ESCAPES = re.compile(
     r"""
@@ -51,6 +64,11 @@ def printable(text: str, limit: int | None = None) -> str:
 def encodable(text: str) -> str:
     """Return `text` with U+FFFD for each lone surrogate. Paths that are not UTF-8 have them; encoders fail on them."""
     return _SURROGATES.sub("\ufffd", text)
+
+
+def encoded_size(value: Any) -> int:
+    """Return the bytes of `value` as JSON in UTF-8. A lone surrogate counts as the U+FFFD that is sent in its place."""
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 def one_line(text: str, limit: int | None = None) -> str:

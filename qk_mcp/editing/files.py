@@ -56,7 +56,7 @@ def read_regular(path: Path) -> bytes:
     """Return the content of a regular file. Raises OSError, also for a FIFO or a device, which could block."""
     kind = path.stat().st_mode
     if stat.S_ISDIR(kind):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise IsADirectoryError(errno.EISDIR, "it is a directory", str(path))
     if not stat.S_ISREG(kind):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return path.read_bytes()

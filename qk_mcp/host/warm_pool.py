@@ -57,6 +57,7 @@ class WarmPool:
         timer = asyncio.get_running_loop().call_later(self._idle, self._drop, plan.project.alias)
         guest.warm = True
         self._waiting[plan.project.alias] = (guest, timer)
+        log.debug("project=%s waiting pid=%d", plan.project.alias, guest.process.pid)
 
     def _drop(self, alias: str) -> None:
         guest, timer = self._waiting.pop(alias)

@@ -4,7 +4,6 @@ Clients replace or cut answers that are too long for them, so an answer has a li
 share it, and a stream that needs less than half lends the rest to the other.
 """
 
-import json
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from qk_mcp.errors import QkMcpError
 from qk_mcp.host.threads import call_in_thread
 from qk_mcp.runs.output import Captured
 from qk_mcp.runs.rescue import Rescued, rescue_lines
+from qk_mcp.text import encoded_size
 
 __all__ = ["MAX_OUTPUT", "Excerpt", "cut_in_thread", "cut_output", "fail_with_output", "json_size"]
 
@@ -95,7 +95,7 @@ def cut_output(stdout: Captured, stderr: Captured, limit: int, *, failed: bool) 
 
 def json_size(text: str) -> int:
     """Return the bytes of `text` as a string of JSON in UTF-8, without the quotes."""
-    return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")) - 2
+    return encoded_size(text) - 2
 
 
 def _cut(stream: Captured, room: int, *, failed: bool) -> Excerpt:

@@ -4,7 +4,6 @@ pytest, jest, nextest, gotestsum and Surefire write this format. The files are h
 declarations, which can grow without bound, and large files are refused.
 """
 
-import json
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from qk_mcp.text import one_line
+from qk_mcp.text import encoded_size, one_line
 
 __all__ = ["Reports", "read_reports"]
 
@@ -64,7 +63,7 @@ def read_reports(root: Path, patterns: Sequence[str], since: float, *, room: int
             reports.counts[case.result] += 1
             if case.result in ("failed", "errors") and len(reports.failures) < _FAILURES:
                 entry = {"name": case.name, "where": case.where, "message": one_line(case.message, _TEXT)}
-                room -= len(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace"))
+                room -= encoded_size(entry)
                 if room >= 0:
                     reports.failures.append(entry)
     return reports

@@ -1,7 +1,6 @@
 """One run of a task: sends the request to a guest, collects the output, and stops the process tree."""
 
 import asyncio
-import json
 import logging
 import signal
 import time
@@ -28,6 +27,7 @@ from qk_mcp.runs.output_files import stream_file
 from qk_mcp.runs.prompts import missing_terminal
 from qk_mcp.runs.streams import Observer, Sink, StdinFeeder, Stream, StreamReader
 from qk_mcp.tasks.load_errors import explain_death, explain_load_error
+from qk_mcp.text import encoded_size
 
 __all__ = ["BY_A_PERSON", "Request", "Run", "run_in_guest"]
 
@@ -192,7 +192,7 @@ async def _run(
     note = redact_text(note, secrets, redacted)
     names = tuple(sorted(redacted))
     extras = _extras(ending.left, tests, note, names)
-    room = request.max_output - len(json.dumps(extras, ensure_ascii=False).encode())
+    room = request.max_output - encoded_size(extras)
     texts = await cut_in_thread(stdout, stderr, room, failed=guest.exit_code != 0)
     return Run(guest.exit_code, *texts, ending.left, tests, note, names, time.monotonic() - began)
 

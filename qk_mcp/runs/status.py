@@ -1,6 +1,5 @@
 """What a client learns of a run while it runs and later: its state and the lines that it asks for."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +9,7 @@ from qk_mcp.runs.lines import Line, Lines, Page, last_lines, lines_after
 from qk_mcp.runs.record import RunRecord
 from qk_mcp.runs.search import LineSearch
 from qk_mcp.runs.streams import Stream
-from qk_mcp.text import shorten
+from qk_mcp.text import encoded_size, shorten
 
 __all__ = ["STREAMS", "RunStatus", "Selection", "read_pages", "recent_page", "search_pages", "status_answer"]
 
@@ -110,7 +109,7 @@ def status_answer(
     if files:
         details |= {"next": "0,0", "files": files}
     details |= extras
-    room = max_output - len(json.dumps(details | {"notes": notes}, ensure_ascii=False).encode()) - _HEADERS
+    room = max_output - encoded_size(details | {"notes": notes}) - _HEADERS
     fitted = _fit(pages, max(0, room), from_end=selection.after is None)
     for stream, shown in fitted.items():
         answer[stream] = shown.text

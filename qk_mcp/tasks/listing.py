@@ -15,7 +15,7 @@ from qk_mcp.errors import QkMcpError
 from qk_mcp.projects.project import Project, locate
 from qk_mcp.tasks.catalog import HELP_LENGTH, Argument, Catalog, Task
 from qk_mcp.tasks.usage import usage_line
-from qk_mcp.text import composed, nearest, shorten
+from qk_mcp.text import composed, encoded_size, nearest, shorten
 
 __all__ = ["ANSWER_LIMIT", "FULL_LIMIT", "Detail", "Listed", "listing_text", "make_entries", "matches", "task_entry"]
 
@@ -205,14 +205,14 @@ def _argument_entry(argument: Argument) -> dict[str, Any]:
 def _bound_texts(entries: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
     """Return the entries, whose errors and notes are cut if all of them together have more than `limit` bytes."""
     texts = [(entry, key) for entry in entries for key in ("error", "note") if key in entry]
-    sizes = [len(_json(entry[key]).encode()) for entry, key in texts]
+    sizes = [encoded_size(entry[key]) for entry, key in texts]
     if sum(sizes) <= limit:
         return entries
     left = limit
     for position, (size, (entry, key)) in enumerate(sorted(zip(sizes, texts, strict=True), key=lambda each: each[0])):
         share = left // (len(texts) - position)  # what a short text does not need, the longer ones get
         entry[key] = shorten(entry[key], len(entry[key]) * share // max(share, size))
-        left -= len(_json(entry[key]).encode())
+        left -= encoded_size(entry[key])
     return entries
 
 
@@ -225,7 +225,7 @@ def _cut(entries: Sequence[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
         tasks: list[dict[str, Any]] = []
         used = 0
         for task in entry["tasks"]:
-            size = len(_json(task).encode()) + 2
+            size = encoded_size(task) + 2
             if used + size > share:
                 break
             used += size

@@ -54,11 +54,15 @@ LOOK = """
 
 
 def warm_guest(client: Client) -> list[int]:
-    """Wait for a warm guest of the server, and return its processes: the supervisor and its child."""
+    """Wait for a warm guest of a server with -vv, and return its processes: the supervisor and its child."""
 
     def waiting() -> list[int]:
-        found = tree(client.pid)
-        return found if len(found) == 2 else []
+        lines = [line for line in client.stderr().splitlines() if " warm" in line or " waiting pid=" in line]
+        if not lines or " warm" in lines[-1]:
+            return []
+        supervisor = int(lines[-1].rpartition("=")[2])
+        found = [supervisor, *tree(supervisor)]
+        return found if alive(supervisor) and len(found) == 2 else []
 
     return until(waiting, what="a warm guest")
 
@@ -127,7 +131,7 @@ def test_a_warm_guest_with_another_interpreter_is_replaced(serve: Serve, tmp_pat
 
 @pytest.mark.parametrize("leave", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 def test_a_warm_guest_ends_with_the_server(serve: Serve, leave: signal.Signals) -> None:
-    client = serve(LOOK)
+    client = serve(LOOK, "-vv")
     look(client)
     waiting = warm_guest(client)
     client.process.send_signal(leave)
@@ -175,7 +179,7 @@ def test_a_warm_guest_is_replaced_when_python_would_start_differently(serve: Ser
             archive.writestr("thing.py", f"VALUE = '{word}'")
 
     write("one")
-    client = serve(root)
+    client = serve(root, "-vv")
     assert client.run("show").data["stdout"] == "one one\n"
     warm_guest(client)
     write("second")
@@ -219,7 +223,7 @@ def test_a_warm_guest_notices_what_has_appeared_and_disappeared(serve: Serve, tm
 
     config = tmp_path / "config.toml"  # in the server's own environment, it would change the server's Python
     config.write_text(f"[projects.demo]\npath = {str(root)!r}\nenv.PYTHONPATH = {str(link)!r}\n")
-    client = serve(None, "--config", str(config))
+    client = serve(None, "--config", str(config), "-vv")
     assert client.run("show").data["stdout"] == "first pth\n"
     for change, seen in (
         (lambda: (first / "sitecustomize.py").unlink(), "None pth"),

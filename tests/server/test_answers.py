@@ -1,6 +1,7 @@
 """Text that cannot be encoded: it reaches every kind of answer through paths, and must not break any."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,11 @@ SOURCE = """
     @task
     def where():
         print(Path.cwd().name)
+
+    @task
+    def leave():
+        import subprocess
+        subprocess.Popen([b"caf\\xe9", b"600"], executable="/bin/sleep", start_new_session=True)
 """
 
 
@@ -50,6 +56,20 @@ def test_errors_that_name_such_a_directory_are_answered(serve: Serve, project: C
     entries = {entry["project"]: entry for entry in client.call("list_tasks").data}
     assert all("caf\ufffd" in entries[name]["error"] for name in ("gone", "near", "empty"))
     assert client.run("where", project="good").data["exit_code"] == 0
+
+
+def test_a_run_with_such_paths_and_processes_is_answered(serve: Serve, odd: Path) -> None:
+    make_project(odd, SOURCE)
+    client = serve({"odd": odd}, environ={"XDG_STATE_HOME": str(odd / "state")})
+    [process] = client.run("leave").data["left_running"]
+    os.kill(process["pid"], signal.SIGKILL)
+    assert process["command"] == "caf\ufffd 600"
+    run_id = client.call("run_task", task_name="leave", background=True).data["run_id"]
+    answer = client.call("get_run", run_id=run_id, wait=20).data
+    [process] = answer["left_running"]
+    os.kill(process["pid"], signal.SIGKILL)
+    assert process["command"] == "caf\ufffd 600"
+    assert "caf\ufffd/state" in answer["files"]["stdout"]
 
 
 def test_a_home_directory_and_an_interpreter_that_are_not_utf_8(serve: Serve, odd: Path) -> None:

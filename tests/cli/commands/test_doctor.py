@@ -277,7 +277,7 @@ def test_a_record_that_cannot_be_used(qk_mcp: CommandLine) -> None:
     (state / "qk-mcp").mkdir(parents=True)
     (state / "qk-mcp" / "runs.jsonl").mkdir()
     check = Doctor(qk_mcp).of("record")
-    assert (check["status"], check["what"].splitlines()[0]) == ("wrong", "cannot be read: Is a directory")
+    assert (check["status"], check["what"].splitlines()[0]) == ("wrong", "cannot be read: it is a directory")
 
 
 # The server

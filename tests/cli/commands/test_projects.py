@@ -13,7 +13,7 @@ from tests.support.projects import make_project
 
 _REPORT = (
     "it has 0 tasks: `qk-mcp inspect {}` shows them\n"
-    "next: `qk-mcp install CLIENT` connects an agent; a server that runs already must be restarted\n"
+    "next: `qk-mcp install CLIENT` connects an agent; a server that runs already serves it in the next call\n"
 )
 
 

@@ -12,17 +12,36 @@ from qk_mcp.projects.rules import Rules, combine_rules
 __all__ = ["apply_rules"]
 
 
-def apply_rules(project: Project, projects: Sequence[Project], common: Rules) -> Project:
-    """Return `project` with every rule that applies to it: those of `projects` for the same tasks, and `common`.
+def apply_rules(wanted: Sequence[Project], declared: Sequence[Project], common: Rules) -> tuple[Project, ...]:
+    """Return the `wanted` projects with their own rules, those of `declared` projects for the same tasks, and `common`.
 
     Looks at the files each time: the path of a project may lead to another place than before.
     """
-    others = [each for each in projects if each.rules != Rules() and each.rules != project.rules]
-    if others:
-        own = _identities(project)
-        others = [each for each in others if own & _identities(each)]
-    rules = combine_rules(project.rules, [*(each.rules for each in others), common])
-    return project if rules is project.rules else replace(project, rules=rules)
+    ruled = [project for project in declared if project.rules != _NO_RULES]
+    different = {project.rules for project in ruled}
+    owners: dict[tuple[int, int], set[int]] | None = None
+    answer = []
+    for project in wanted:
+        others: list[Rules] = []
+        if len(different) > (project.rules in different):
+            owners = _by_identity(ruled) if owners is None else owners
+            same = set[int]().union(*(owners.get(identity, ()) for identity in _identities(project)))
+            others = [ruled[position].rules for position in sorted(same)]
+        rules = combine_rules(project.rules, [*others, common])
+        answer.append(project if rules is project.rules else replace(project, rules=rules))
+    return tuple(answer)
+
+
+_NO_RULES = Rules()
+
+
+def _by_identity(projects: Sequence[Project]) -> dict[tuple[int, int], set[int]]:
+    """Return the positions of the projects that have an identity, by identity."""
+    found: dict[tuple[int, int], set[int]] = {}
+    for position, project in enumerate(projects):
+        for identity in _identities(project):
+            found.setdefault(identity, set()).add(position)
+    return found
 
 
 def _identities(project: Project) -> set[tuple[int, int]]:

@@ -50,7 +50,7 @@ class Registry:
 
     def served(self) -> tuple[Project, ...]:
         """Return the projects, each with every rule that applies to it."""
-        return tuple(apply_rules(project, self.projects, self.rules) for project in self.projects)
+        return apply_rules(self.projects, self.projects, self.rules)
 
     def find(self, name: str | None) -> Project:
         """Return the project with an alias, the one that a path belongs to, or the default without a name.
@@ -59,7 +59,8 @@ class Registry:
         as is a path there. Raises ProjectNeeded, UnknownProject, PathNotServed and WorktreeMissing, which list the
         choices.
         """
-        return apply_rules(self._find(name), self.projects, self.rules)
+        [project] = apply_rules([self._find(name)], self.projects, self.rules)
+        return project
 
     def _find(self, name: str | None) -> Project:
         known = [project.alias for project in self.projects]

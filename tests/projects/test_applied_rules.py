@@ -13,7 +13,7 @@ DENY = Rules(deny=("deploy",), origin="config")
 
 
 def _refuses(project: Project, others: list[Project], common: Rules | None = None) -> bool:
-    return decide(apply_rules(project, others, common or Rules()).rules, ["deploy"]).decision == "refuse"
+    return decide(apply_rules([project], others, common or Rules())[0].rules, ["deploy"]).decision == "refuse"
 
 
 def test_every_alias_of_the_same_tasks_has_the_rules_of_all(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_other_tasks_keep_their_own_rules(tmp_path: Path) -> None:
     gone = Project(alias="gone", path=tmp_path / "gone", rules=DENY)
     for path in (make_project(tmp_path / "web", ""), root / "more.py", tmp_path / "gone"):
         loose = Project(alias="loose", path=path)
-        assert apply_rules(loose, [strict, gone, loose], Rules()) is loose
+        assert apply_rules([loose], [strict, gone, loose], Rules())[0] is loose
 
 
 def test_a_path_that_leads_elsewhere_gets_the_rules_of_that_place(tmp_path: Path) -> None:

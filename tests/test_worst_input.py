@@ -17,7 +17,7 @@ from qk_mcp.clients.goose import read_goose_servers
 from qk_mcp.clients.known import find_client
 from qk_mcp.editing.files import CannotEdit
 from qk_mcp.editing.json import read_jsonc, set_key
-from qk_mcp.editing.toml import line_numbers
+from qk_mcp.editing.toml_statements import line_numbers
 from qk_mcp.errors import QkMcpError
 from qk_mcp.projects.config import parse_config
 from qk_mcp.projects.project import expand

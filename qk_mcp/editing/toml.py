@@ -6,53 +6,27 @@ expected data. The splitter may therefore assume valid TOML and ignore its rarer
 rules: a mistake is refused, never written.
 """
 
-import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 from qk_mcp.editing.files import CannotEdit
+from qk_mcp.editing.toml_statements import KeyPath, Statement, flatten, group_sections, has_comment, split_statements
 
 __all__ = [
     "append_entry",
     "drop_entry",
     "drop_setting",
-    "line_numbers",
     "render_entry",
     "render_value",
     "set_path",
     "set_setting",
 ]
 
-type KeyPath = tuple[str, ...]
-
-_TOKEN = re.compile(
-    r"""
-    (?P<string> \"{3}(?:\\.?|[^\\])*?(?:\"{3}\"{0,2}|\Z) | '{3}.*?(?:'{3}'{0,2}|\Z)
-      | "(?:\\.?|[^"\\\n])*+"? | '[^'\n]*+'? )  # an unterminated one ends with the text: that keeps the search linear
-  | (?P<blank> [ \t]+ | \r?\n | \#[^\n]* )
-  | (?P<mark> [\[\]{}=,] )
-  | (?P<bare> [^\s"'\#\[\]{}=,]+ )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-
 
 def render_entry(table: str, name: str, path: str) -> str:
     """Return the lines that add the entry to a file that has no such table."""
     return _dumps({table: {name: path}})
-
-
-def line_numbers(text: str) -> dict[KeyPath, int]:
-    """Return the line, counted from 1, on which each key of a valid TOML text is first written."""
-    lines: dict[KeyPath, int] = {}
-    line, position = 1, 0
-    for node in _flat(_scan(text)):
-        line, position = line + text.count("\n", position, node.start), node.start
-        for length in range(1, len(node.path) + 1):
-            lines.setdefault(node.path[:length], line)
-    return lines
 
 
 def set_path(text: str, table: str, name: str, path: str) -> str:
@@ -62,8 +36,8 @@ def set_path(text: str, table: str, name: str, path: str) -> str:
     """
     expected = _data(text)
     entries = expected.setdefault(table, {})
-    nodes = _scan(text)
-    mine = [node for node in _flat(nodes) if node.path[:2] == (table, name)]
+    nodes = split_statements(text)
+    mine = [node for node in flatten(nodes) if node.path[:2] == (table, name)]
     if not mine:
         text, entries[name] = _insert(text, nodes, table, name, path)
         return _accept(text, expected, table)
@@ -89,11 +63,11 @@ def set_setting(text: str, table: str, name: str, key: str, value: Any) -> str:
     if not isinstance(expected[table][name], dict):
         expected[table][name] = {"path": expected[table][name]}
     expected[table][name][key] = _data(f"value = {rendered}")["value"]
-    nodes = _scan(text)
-    mine = [node for node in _flat(nodes) if node.path[:2] == (table, name)]
+    nodes = split_statements(text)
+    mine = [node for node in flatten(nodes) if node.path[:2] == (table, name)]
     whole = next((node for node in mine if len(node.path) == 2 and not node.header), None)
     if old := next((node for node in mine if node.path[2:] == (key,) and not node.header), None):
-        if any(token[0].startswith("#") for token in _TOKEN.finditer(text, old.value, old.end)):
+        if has_comment(text, old.value, old.end):
             raise CannotEdit
         text = text[: old.value] + rendered + text[old.end :]
     elif whole is None:
@@ -164,11 +138,11 @@ def _dumps(data: dict[str, Any]) -> str:
     return tomli_w.dumps(data)
 
 
-def _insert(text: str, nodes: list["_Node"], table: str, name: str, path: str) -> tuple[str, str | dict[str, str]]:
+def _insert(text: str, nodes: list[Statement], table: str, name: str, path: str) -> tuple[str, str | dict[str, str]]:
     """Return `text` with a new entry in the form that the others have, and the data of that entry."""
     entry: str | dict[str, str] = path
     pair = _dumps({name: path}).rstrip("\n")
-    head, *sections = _sections(nodes)
+    head, *sections = group_sections(nodes)
     head = [node for node in head if node.path[0] == table]
     sections = [section for section in sections if section[0].path[0] == table]
     if head and (inline := head[0]).path == (table,):  # projects = { … }
@@ -192,12 +166,12 @@ def _insert(text: str, nodes: list["_Node"], table: str, name: str, path: str) -
     return text[:at] + (new + newline if ended else newline + new) + text[at:], entry
 
 
-def _add_line(text: str, nodes: list["_Node"], entry: KeyPath, pair: str) -> str:
+def _add_line(text: str, nodes: list[Statement], entry: KeyPath, pair: str) -> str:
     """Return `text` with `pair` after the last statement of the section of an entry, or after its last dotted key."""
-    for header, *statements in filter(None, _sections(nodes)):
+    for header, *statements in filter(None, group_sections(nodes)):
         if header.header and header.path == entry:
             return _after(text, (header, *statements)[-1], pair)
-    for section in _sections(nodes):
+    for section in group_sections(nodes):
         mine = [node for node in section if not node.header and node.path[:2] == entry]
         if mine:
             start = section[0].path if section[0].header else ()
@@ -206,7 +180,7 @@ def _add_line(text: str, nodes: list["_Node"], entry: KeyPath, pair: str) -> str
     raise CannotEdit
 
 
-def _after(text: str, node: "_Node", line: str) -> str:
+def _after(text: str, node: Statement, line: str) -> str:
     at, newline = _line_end(text, node.end), "\r\n" if "\r\n" in text[: text.find("\n") + 1] else "\n"
     line = _indent(text, node) + line
     return text[:at] + (line + newline if text[at - 1] == "\n" else newline + line) + text[at:]
@@ -214,7 +188,7 @@ def _after(text: str, node: "_Node", line: str) -> str:
 
 def _first(text: str, path: KeyPath) -> tuple[int, int] | None:
     """Return the span of the first section, statement or inline item below `path`."""
-    for section in filter(None, _sections(_scan(text))):
+    for section in filter(None, group_sections(split_statements(text))):
         if section[0].header and section[0].path[: len(path)] == path:
             return _lines(text, section[0].start, section[-1].end)
         for node in section:
@@ -225,7 +199,7 @@ def _first(text: str, path: KeyPath) -> tuple[int, int] | None:
     return None
 
 
-def _first_item(items: list["_Node"], path: KeyPath) -> tuple[int, int] | None:
+def _first_item(items: list[Statement], path: KeyPath) -> tuple[int, int] | None:
     """Return the span of the first item below `path` in an inline table, with the comma next to it."""
     for index, item in enumerate(items):
         if item.path[: len(path)] == path:
@@ -252,100 +226,5 @@ def _line_end(text: str, position: int) -> int:
     return text.find("\n", position) + 1 or len(text)
 
 
-def _indent(text: str, node: "_Node") -> str:
+def _indent(text: str, node: Statement) -> str:
     return text[text.rfind("\n", 0, node.start) + 1 : node.start]
-
-
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A `key = value` or a header, and its place in the text."""
-
-    path: KeyPath
-    start: int
-    value: int
-    """Where the value starts; for a header, its end."""
-    end: int
-    header: bool = False
-    items: list["_Node"] = field(default_factory=list)
-    """The statements of an inline table."""
-
-
-def _flat(nodes: list[_Node]) -> Iterator[_Node]:
-    for node in nodes:
-        yield node
-        yield from _flat(node.items)
-
-
-def _sections(nodes: list[_Node]) -> list[list[_Node]]:
-    """Return the statements by section: those before any header, then each header with its statements."""
-    sections: list[list[_Node]] = [[]]
-    for node in nodes:
-        if node.header:
-            sections.append([])
-        sections[-1].append(node)
-    return sections
-
-
-def _scan(text: str) -> list[_Node]:
-    """Split a valid TOML text into its statements."""
-    tokens = list(_TOKEN.finditer(text))
-    nodes: list[_Node] = []
-    section: KeyPath = ()
-    index = 0
-    while index < len(tokens):
-        if tokens[index].lastgroup == "blank":
-            index += 1
-        elif tokens[index][0] == "[":
-            start = index
-            while tokens[index][0] != "]":
-                index += 1
-            section = _key(text[tokens[start].end() : tokens[index].start()].lstrip("["))
-            index += 1 + text.startswith("]", tokens[index].end())
-            end = tokens[index - 1].end()
-            nodes.append(_Node(section, tokens[start].start(), end, end, header=True))
-        else:
-            node, index = _statement(text, tokens, index, section)
-            nodes.append(node)
-    return nodes
-
-
-def _statement(text: str, tokens: list[re.Match[str]], index: int, table: KeyPath) -> tuple[_Node, int]:
-    """Return the `key = value` that starts at a token, and the index of the token after it."""
-    start = tokens[index].start()
-    while tokens[index][0] != "=":
-        index += 1
-    path = table + _key(text[start : tokens[index].start()])
-    index += 1
-    while tokens[index].lastgroup == "blank":
-        index += 1
-    value = tokens[index].start()
-    if tokens[index][0] == "{":
-        items: list[_Node] = []
-        index += 1
-        while tokens[index][0] != "}":
-            if tokens[index].lastgroup == "blank" or tokens[index][0] == ",":
-                index += 1
-            else:
-                item, index = _statement(text, tokens, index, path)
-                items.append(item)
-        return _Node(path, start, value, tokens[index].end(), items=items), index + 1
-    depth, end = 0, value
-    while index < len(tokens):
-        token = tokens[index]
-        if depth == 0 and (token[0] in (",", "}") or token[0][0] in "\r\n#"):
-            break
-        depth += (token[0] in ("[", "{")) - (token[0] in ("]", "}"))
-        if token.lastgroup != "blank":
-            end = token.end()
-        index += 1
-    return _Node(path, start, value, end), index
-
-
-def _key(text: str) -> KeyPath:
-    """Return the parts of a key as TOML reads them: bare, quoted, dotted."""
-    parts: list[str] = []
-    table: Any = tomllib.loads(f"{text.strip()} = 0")
-    while isinstance(table, dict):
-        [(part, table)] = table.items()
-        parts.append(part)
-    return tuple(parts)

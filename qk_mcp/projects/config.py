@@ -84,7 +84,7 @@ def read_config(path: Path, environ: Mapping[str, str]) -> Config:
     def lines() -> Mapping[tuple[str, ...], int]:
         if is_json_config(path):
             return {}
-        from qk_mcp.editing.toml import line_numbers
+        from qk_mcp.editing.toml_statements import line_numbers
 
         return line_numbers(text)
 

@@ -12,7 +12,6 @@ from qk_mcp.editing.files import CannotEdit
 from qk_mcp.editing.toml import (
     drop_entry,
     drop_setting,
-    line_numbers,
     render_entry,
     render_value,
     set_path,
@@ -112,19 +111,6 @@ def test_an_entry_is_removed_with_all_its_parts(old: str, new: str) -> None:
 def test_a_form_without_a_path_to_replace_is_left_to_a_person(text: str) -> None:
     with pytest.raises(CannotEdit):
         set_path(text, "projects", "a", "/new")
-
-
-def test_lines_of_keys_are_known() -> None:
-    lines = line_numbers('# c\nx = """\n\n"""\n[projects]\na = { path = "/a" }\n[projects.b.env]\n"C D" = "1"\n')
-    assert lines == {
-        ("x",): 2,
-        ("projects",): 5,
-        ("projects", "a"): 6,
-        ("projects", "a", "path"): 6,
-        ("projects", "b"): 7,
-        ("projects", "b", "env"): 7,
-        ("projects", "b", "env", "C D"): 8,
-    }
 
 
 # Generated documents: in every form, the data is as expected and every other line is kept.

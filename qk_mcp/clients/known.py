@@ -5,26 +5,20 @@ Paths and forms come from the clients' own documentation. In a path,
 an entry and a command.
 """
 
-import os
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
-from qk_mcp.errors import NoHome, NoSharedFile, NoUrlEntry, UnknownClient
+from qk_mcp.errors import NoUrlEntry, UnknownClient
 from qk_mcp.text import nearest
 
 __all__ = [
     "CLIENTS",
     "Client",
     "OwnCommand",
-    "client_file",
-    "expand_home",
     "find_client",
     "shared_client",
-    "shared_file",
     "url_client",
 ]
 
@@ -251,15 +245,6 @@ def find_client(text: str) -> Client:
     raise UnknownClient(text, [client.name for client in CLIENTS], list(near))
 
 
-def client_file(client: Client, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """Return the path of the user's own file of `client`, which need not exist. Raises NoHome."""
-    places = [expand_home(text, environ) for text in client.files.get(platform, client.files[""])]
-    found = [path for place in places for path in _matches(place)]
-    return next(filter(os.path.lexists, found), None) or next(
-        (path for path in found if path.parent.is_dir()), found[0]
-    )
-
-
 def shared_client(client: Client) -> Client:
     """Return `client` for the file of a project; its own command and its link would change the user's file."""
     then = f"commit {client.project_file}, then {client.then}"
@@ -278,34 +263,3 @@ def url_client(client: Client, token: str) -> Client:
     headers = {"Authorization": f"Bearer {token}"}
     entry = {key: headers if value == "{headers}" else value for key, value in client.url_entry.items()}
     return replace(client, entry=entry, own=None, link="")
-
-
-def shared_file(client: Client, root: Path) -> Path:
-    """Return the path of the client's file for the project in `root`. Raises NoSharedFile."""
-    if not client.project_file:
-        raise NoSharedFile(client.title, [each.name for each in CLIENTS if each.project_file])
-    return root / client.project_file
-
-
-def _matches(place: str) -> list[Path]:
-    if "*" not in place:
-        return [Path(place)]
-    before, _, after = place.partition("*")
-    directory, start = os.path.split(before)
-    return sorted(Path(directory).glob(f"{start}*{after}"))
-
-
-def expand_home(text: str, environ: Mapping[str, str]) -> str:
-    """Return a path with `{VARIABLE:default}` and `~` filled in. Raises NoHome."""
-
-    def value(match: re.Match[str]) -> str:
-        set_to = environ.get(match[1], "")
-        return set_to if os.path.isabs(set_to) else match[2]  # as the XDG specification requires
-
-    text = re.sub(r"\{(\w+):([^}]*)\}", value, text)
-    if not text.startswith("~"):
-        return text
-    home = environ.get("HOME") or os.path.expanduser("~")
-    if not os.path.isabs(home):
-        raise NoHome
-    return home + text[1:]

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from qk_mcp.clients.known import Client, expand_home
+from qk_mcp.clients.known import Client
+from qk_mcp.clients.locations import expand_home
 from qk_mcp.editing.files import CannotEdit, backups_of, edit_locked, read_regular
 from qk_mcp.editing.json import add_item, drop_item, drop_key, read_jsonc
 from qk_mcp.errors import ClientFileKept, ClientFileUnreadable

@@ -20,8 +20,9 @@ from qk_mcp.cli.server_options import own_options, remote_options, root_here, sh
 from qk_mcp.cli.ui.messages import note, warn
 from qk_mcp.clients.entries import fill_command, fill_link, launch_of, make_entry, snippet, starts_qk_mcp
 from qk_mcp.clients.files import is_editable, put_server, read_servers, remove_server
-from qk_mcp.clients.known import Client, client_file, find_client, shared_client, shared_file, url_client
+from qk_mcp.clients.known import Client, find_client, shared_client, url_client
 from qk_mcp.clients.launchers import Launcher, default_launcher, launch_words
+from qk_mcp.clients.locations import client_file, shared_file
 from qk_mcp.errors import ClientCommandFailed, EntryMissing, EntryNotOurs, EntryTaken, InvalidOption, QkMcpError
 from qk_mcp.projects.remote import Remote
 from qk_mcp.text import printable

@@ -16,7 +16,8 @@ from qk_mcp.cli.doctor.handshake import Hello, greet
 from qk_mcp.cli.own_command import own_command
 from qk_mcp.clients.entries import launch_of, starts_qk_mcp
 from qk_mcp.clients.files import is_editable, read_servers
-from qk_mcp.clients.known import CLIENTS, Client, client_file
+from qk_mcp.clients.known import CLIENTS, Client
+from qk_mcp.clients.locations import client_file
 from qk_mcp.editing.files import read_regular
 from qk_mcp.errors import NoHome, QkMcpError, ServerFailed
 from qk_mcp.projects.config import may_exist

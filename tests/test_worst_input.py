@@ -16,7 +16,8 @@ import qk_mcp
 from qk_mcp.clients.goose import read_goose_servers
 from qk_mcp.clients.known import find_client
 from qk_mcp.editing.files import CannotEdit
-from qk_mcp.editing.json import read_jsonc, set_key
+from qk_mcp.editing.json import set_key
+from qk_mcp.editing.jsonc_text import read_jsonc
 from qk_mcp.editing.toml_statements import line_numbers
 from qk_mcp.errors import QkMcpError
 from qk_mcp.projects.config import parse_config

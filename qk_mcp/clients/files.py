@@ -13,7 +13,8 @@ from qk_mcp.clients.entries import command_keys, make_entry, snippet
 from qk_mcp.clients.goose import read_goose_servers
 from qk_mcp.clients.known import Client
 from qk_mcp.editing.files import CannotEdit, backups_of, edit_locked, read_regular
-from qk_mcp.editing.json import drop_key, read_jsonc, set_key
+from qk_mcp.editing.json import drop_key, set_key
+from qk_mcp.editing.jsonc_text import read_jsonc
 from qk_mcp.editing.toml import append_entry, drop_entry
 from qk_mcp.errors import ClientFileKept, ClientFileUnreadable
 

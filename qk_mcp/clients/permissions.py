@@ -13,7 +13,8 @@ from pathlib import Path
 from qk_mcp.clients.known import Client
 from qk_mcp.clients.locations import expand_home
 from qk_mcp.editing.files import CannotEdit, backups_of, edit_locked, read_regular
-from qk_mcp.editing.json import add_item, drop_item, drop_key, read_jsonc
+from qk_mcp.editing.json import add_item, drop_item, drop_key
+from qk_mcp.editing.jsonc_text import read_jsonc
 from qk_mcp.errors import ClientFileKept, ClientFileUnreadable
 
 __all__ = ["CODEX_APPROVAL", "allow_tools", "forbid_tools", "permission_changes", "settings_file"]

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 
 from qk_mcp.clients.known import CLIENTS
-from qk_mcp.editing.json import read_jsonc
+from qk_mcp.editing.jsonc_text import read_jsonc
 from tests.support.cli import CommandLine
 from tests.support.environment import BARE_PATH
 from tests.support.projects import make_project

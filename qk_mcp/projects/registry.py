@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +166,7 @@ def _implicit(environ: Mapping[str, str], cwd: Path | None, rules: Rules) -> Reg
             warnings.append(
                 f"the project {here.alias!r} is the one at {here.path}; the config's {hidden.path} is not served"
             )
+            here = replace(here, rules=hidden.rules)  # whoever forbids something in `shop` means a copy of it, too
         projects[here.alias] = here
     if not projects:
         warnings.append("there are no projects: `qk-mcp projects add NAME:PATH` adds one")

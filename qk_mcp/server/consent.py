@@ -128,6 +128,8 @@ async def _answer_to(text: str, context: Context) -> ElicitResult:
         raise NoConsent(f"nobody answered within {WAIT:g} s") from None
     except MCPError as error:
         raise NoConsent(f"the client could not ask ({shorten(error.error.message, 200)})") from None
+    except ValueError:  # pydantic's
+        raise NoConsent("the client's answer is malformed") from None
 
 
 def _check_answer(answer: Any) -> None:

@@ -188,10 +188,12 @@ class _Soak:
             run.disturbed = True
         below = psutil.Process(self.client.pid).children()
         if below:
+            victim = self.random.choice(below)
             try:
-                self.random.choice(below).kill()
+                victim.kill()
             except psutil.NoSuchProcess:
                 return
+            victim.wait(60)  # a run that starts now must not get it while it is dying
 
     def edit(self) -> None:
         """Change the tasks module, so that its description is of no more use."""

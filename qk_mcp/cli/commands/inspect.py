@@ -49,7 +49,7 @@ def inspect_command(
     config: ConfigOption = None,
     describe_timeout: DescribeTimeoutOption = 15.0,
 ) -> int:
-    """Show projects and tasks as an agent would see them.
+    """Show projects and tasks as agents see them, and what your rules mean for them.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def inspect_command(
     filter
         Only tasks with this text in a name or alias, in any case; with *, ? or [ it is a glob.
     as_json
-        Print only JSON: the answer of list_tasks, with each project's interpreter.
+        Print only JSON: the answer of list_tasks, with interpreters and rules.
     watch
         Update the view when a file changes, until Ctrl+C.
     """
@@ -92,7 +92,7 @@ class _View:
 
 
 def _view(registry: "Registry", name: str | None, task: str | None, pattern: str | None) -> _View:
-    projects, others = registry.projects, None
+    projects, others = registry.served(), None
     if name is not None and task is not None:
         projects = (registry.find(name),)
     elif name is not None:
@@ -176,7 +176,7 @@ def _draw(sheet: "Sheet", view: _View, inspections: "Sequence[Inspected]") -> No
     for position, inspected in enumerate(inspections):
         if position:
             sheet.line()
-        default = inspected.project == view.default
+        default = view.default is not None and inspected.project.alias == view.default.alias
         if view.task is not None and inspected.catalog is not None:
             show_task(sheet, inspected, view.options)
         else:

@@ -155,6 +155,7 @@ def check_project(project: Project, environ: Mapping[str, str], seconds: float) 
     from qk_mcp.interpreters.plan import resolve
     from qk_mcp.tasks.cache import CatalogCache
     from qk_mcp.tasks.catalog import Catalog
+    from qk_mcp.tasks.rule_effects import unused_rules
 
     async def describe() -> Catalog:
         catalogs = CatalogCache(environ, timeout=seconds)
@@ -180,6 +181,9 @@ def check_project(project: Project, environ: Mapping[str, str], seconds: float) 
     problems = [*catalog.problems, *(f"{task.name}: {task.error}" for task in catalog.tasks if task.error)]
     if problems:
         return Check(subject, "wrong", "\n".join((what, *problems)), "fix what is named above")
+    if unused := [*unused_rules(project.rules, catalog.tasks)]:
+        remedy = f"correct it: qk-mcp projects set {shlex.quote(project.alias)} RULE GLOB"
+        return Check(subject, "note", "\n".join((what, *unused)), remedy)
     if took > _SLOW:
         return Check(subject, "note", what, "move slow work from the module's import into tasks: agents wait for it")
     if interpreter and (elsewhere := _choice_elsewhere(project, interpreter.python, environ)):

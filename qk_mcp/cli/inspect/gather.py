@@ -16,6 +16,7 @@ from qk_mcp.projects.project import Project, locate
 from qk_mcp.tasks import listing
 from qk_mcp.tasks.cache import CatalogCache
 from qk_mcp.tasks.catalog import Catalog
+from qk_mcp.tasks.rule_effects import rule_effects
 from qk_mcp.text import composed, nearest
 
 __all__ = ["Inspected", "gather", "with_filter", "with_task", "written"]
@@ -104,10 +105,11 @@ def with_task(inspected: Inspected, name: str, projects: Sequence[str] | None) -
 
 
 def written(inspections: Iterable[Inspected]) -> list[dict[str, Any]]:
-    """Return the entries of `list_tasks` in full, each with three more keys for people.
+    """Return the entries of `list_tasks` in full, with the tasks that agents do not see and more keys for people.
 
     These are `interpreter`, null if none was found; `uncacheable`: what the project uses that files do not show, so
-    that each listing describes it again, null if nothing; and `redacted`: the variables whose values agents do not see.
+    that each listing describes it again, null if nothing; `redacted`: the variables whose values agents do not see;
+    and `rules`: by the name of a task, what the user's rules mean for it (`not for agents`, `asks a person`, …).
     """
     inspected = list(inspections)
     entries = listing.make_entries([(each.project, _outcome(each)) for each in inspected], limit=sys.maxsize)
@@ -121,7 +123,7 @@ def _outcome(inspected: Inspected) -> Catalog | QkMcpError:
 
 
 def _for_people(inspected: Inspected) -> dict[str, Any]:
-    found, catalog = inspected.interpreter, inspected.catalog
+    found, catalog, rules = inspected.interpreter, inspected.catalog, inspected.project.rules
     interpreter = found and {
         "python": str(found.python),
         "version": catalog.python if catalog else found.version,
@@ -133,4 +135,7 @@ def _for_people(inspected: Inspected) -> dict[str, Any]:
         "interpreter": interpreter,
         "uncacheable": (catalog.uncacheable or None) if catalog else None,
         "redacted": [*inspected.secrets],
+        "rules": {task.name: [*effects] for task in catalog.tasks if (effects := rule_effects(rules, task))}
+        if catalog
+        else {},
     }

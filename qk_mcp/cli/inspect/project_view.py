@@ -11,7 +11,9 @@ from rich.text import Text
 
 from qk_mcp.cli.inspect.gather import Inspected
 from qk_mcp.cli.ui.tables import GAP, Sheet, widest
+from qk_mcp.projects.rules import Rules
 from qk_mcp.tasks.catalog import Catalog, Task
+from qk_mcp.tasks.rule_effects import HIDDEN, rule_effects
 from qk_mcp.tasks.usage import usage_line
 
 __all__ = ["linked", "show_project"]
@@ -31,7 +33,7 @@ def show_project(sheet: Sheet, inspected: Inspected, *, default: bool, pattern: 
     sheet.table(facts, _INDENT, [7])
     if inspected.catalog is not None and inspected.catalog.tasks:
         sheet.line()
-        _tasks(sheet, inspected.catalog)
+        _tasks(sheet, inspected.catalog, inspected.project.rules)
 
 
 def linked(text: str, location: str | None, root: Path, style: str = "") -> Text:
@@ -66,15 +68,17 @@ def _facts(inspected: Inspected, pattern: str | None) -> Iterator[tuple[str, str
         caching = f"described again for each listing, because loading them uses {catalog.uncacheable}"
     else:
         caching = "cached until a file changes"
-    yield "tasks", f"{count}; {caching}", "dim"
+    rules = inspected.project.rules
+    hidden = sum(rule_effects(rules, task) == HIDDEN for task in catalog.tasks)
+    yield "tasks", f"{count}{f', {hidden} of them not for agents' if hidden else ''}; {caching}", "dim"
     for problem in catalog.problems:
         yield "missing", problem, "yellow"
 
 
-def _tasks(sheet: Sheet, catalog: Catalog) -> None:
+def _tasks(sheet: Sheet, catalog: Catalog, rules: Rules) -> None:
     """Show each task in one line: if it does not fit, without its place, then with shortened arguments and help."""
     rows = [
-        [_name(row, depth, catalog.root), *([Text()] * 3 if isinstance(row, str) else _about(row, catalog.root))]
+        [_name(row, depth, catalog.root), *([Text()] * 3 if isinstance(row, str) else _about(row, catalog.root, rules))]
         for depth, row in _by_namespace(catalog.tasks)
     ]
     if sheet.width is None:
@@ -121,9 +125,11 @@ def _name(row: str | Task, depth: int, root: Path) -> Text:
     return name.append("".join(f", {alias}" for alias in row.aliases if alias), "dim")
 
 
-def _about(task: Task, root: Path) -> tuple[Text, Text, Text]:
+def _about(task: Task, root: Path, rules: Rules) -> tuple[Text, Text, Text]:
     first_line = next((line.strip() for line in task.help.splitlines() if line.strip()), task.short_help)
     about = Text(first_line)  # not `short_help`, which quickie cuts at 50 characters
+    if effects := rule_effects(rules, task):
+        about = Text(" ").join(filter(None, (Text(f"({', '.join(effects)})", "yellow"), about)))
     if task.error:
         about = Text(" ").join(filter(None, (about, Text(task.error, "red"))))
     return Text(usage_line(task), "dim"), about, linked(task.location or "", task.location, root, "dim")

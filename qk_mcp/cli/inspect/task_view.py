@@ -12,8 +12,10 @@ from qk_mcp.cli.inspect.gather import Inspected
 from qk_mcp.cli.inspect.notation import choices_in_name, command_line, tool_call, with_flags
 from qk_mcp.cli.inspect.project_view import linked
 from qk_mcp.cli.ui.tables import Sheet
+from qk_mcp.projects.rules import decide
 from qk_mcp.tasks import listing
 from qk_mcp.tasks.catalog import Argument
+from qk_mcp.tasks.rule_effects import rule_effects
 from qk_mcp.text import shorten
 
 __all__ = ["show_task"]
@@ -32,6 +34,8 @@ def show_task(sheet: Sheet, inspected: Inspected, options: Sequence[str]) -> Non
     assert inspected.catalog is not None
     catalog, alias = inspected.catalog, inspected.project.alias
     (task,) = catalog.tasks
+    effects = rule_effects(inspected.project.rules, task)
+    verdict = decide(inspected.project.rules, (task.name, *task.aliases))
     sheet.line((task.name, "bold"), (f"  {alias}", "dim"))
     if task.help:
         sheet.line()
@@ -41,17 +45,21 @@ def show_task(sheet: Sheet, inspected: Inspected, options: Sequence[str]) -> Non
         ("usage", Text(task.usage.removeprefix(_USAGE).replace("\n" + " " * len(_USAGE), "\n"))),
         ("aliases", Text(", ".join(filter(None, task.aliases)))),
         ("source", linked(task.location or "not known", task.location, catalog.root)),
+        ("rules", Text("; ".join(filter(None, (", ".join(effects), verdict.rule))), "yellow")),
         ("error", Text(task.error, "red")),
     ]
     sheet.table([[Text(f"{label:<{_LABEL}}", "dim"), text] for label, text in facts if text], 2, [_LABEL])
     if task.args:
         _section(sheet, "arguments")
         sheet.table([_row(argument) for argument in task.args], 2, [_FLAGS, _VALUE])
-    _section(sheet, "what an agent gets")
-    for line in _json_lines(listing.task_entry(catalog.tasks[0])):
-        sheet.line(JSONHighlighter()(Text(line)), indent=2)
+    visible = verdict.decision != "refuse"
+    if visible:
+        _section(sheet, "what an agent gets")
+        for line in _json_lines(listing.task_entry(catalog.tasks[0])):
+            sheet.line(JSONHighlighter()(Text(line)), indent=2)
     _section(sheet, "to run it")
-    sheet.line(("run_task", "dim"), "  ", tool_call(alias, task), indent=2)
+    if visible:
+        sheet.line(("run_task", "dim"), "  ", tool_call(alias, task), indent=2)
     sheet.line(("shell", "dim"), "     ", command_line(alias, task, options), indent=2)
 
 

@@ -280,6 +280,22 @@ def test_a_record_that_cannot_be_used(qk_mcp: CommandLine) -> None:
     assert (check["status"], check["what"].splitlines()[0]) == ("wrong", "cannot be read: it is a directory")
 
 
+# Rules
+
+
+def test_rules_that_match_nothing_are_noted(qk_mcp: CommandLine, app: Path) -> None:
+    assert qk_mcp("projects", "add", f"app:{app}").code == 0
+    for words in (["deny", "helo"], ["allow", "hel*", "xyz"]):
+        assert qk_mcp("projects", "set", "app", *words).code == 0
+    check = Doctor(qk_mcp).of("project app")
+    assert check["status"] == "note"
+    assert check["what"].splitlines()[-2:] == [
+        "allow has 'xyz', which matches no task",
+        "deny has 'helo', which matches no task; did you mean 'hello'?",
+    ]
+    assert check["remedy"] == "correct it: qk-mcp projects set app RULE GLOB"
+
+
 # The server
 
 

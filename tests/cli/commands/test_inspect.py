@@ -220,6 +220,7 @@ def test_json_is_what_list_tasks_answers_and_the_interpreter(qk_mcp: CommandLine
     ]
     assert [each.pop("uncacheable") for each in printed] == [None, None]
     assert [each.pop("redacted") for each in printed] == [[], []]
+    assert [each.pop("rules") for each in printed] == [{}, {}]
     assert printed == serve(projects).call("list_tasks").data
 
 
@@ -444,3 +445,67 @@ def test_it_does_without_the_servers_libraries(qk_mcp: CommandLine) -> None:
     modules = {line.rpartition("|")[2].strip() for line in imports.splitlines()}
     assert "qk_mcp.tasks.cache" in modules
     assert not modules & {"fastmcp", "mcp", "pydantic", "httpx"}
+
+
+# Rules
+
+
+@pytest.fixture
+def ruled(qk_mcp: CommandLine, project: Callable[..., Path]) -> Path:
+    """A project in the user's config, with rules for some of its tasks."""
+    root = project(
+        """
+        from quickie import task
+
+        @task(aliases=["ship"])
+        def deploy(): "Deploy it."
+
+        @task
+        def lint(): "Check the style."
+
+        @task
+        def release(): "Release it."
+
+        @task
+        def test(): "Run the tests."
+        """
+    )
+    assert qk_mcp("projects", "add", f"shop:{root}").code == 0
+    for words in (["deny", "ship"], ["confirm", "release"], ["read_only", "l*"], ["tools", "lint"]):
+        assert qk_mcp("projects", "set", "shop", *words).code == 0
+    return root
+
+
+def test_the_rules_are_beside_the_tasks(qk_mcp: CommandLine, ruled: Path) -> None:
+    printed = qk_mcp("inspect", "shop").stdout
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    assert "tasks 4, 1 of them not for agents; cached until a file changes" in lines
+    assert "deploy, ship (not for agents) Deploy it. _qk/__init__.py:3" in lines
+    assert "lint (read only, own tool) Check the style. _qk/__init__.py:6" in lines
+    assert "release (asks a person) Release it. _qk/__init__.py:9" in lines
+    assert "test Run the tests. _qk/__init__.py:12" in lines
+    by_path = qk_mcp("inspect", str(ruled / "_qk")).stdout
+    assert "(not for agents)" in by_path
+
+
+def test_the_rule_of_one_task_is_named(qk_mcp: CommandLine, ruled: Path) -> None:
+    denied = qk_mcp("inspect", "shop", "deploy").stdout
+    assert f'rules    not for agents; deny = "ship" in {qk_mcp.config}' in denied
+    assert "what an agent gets" not in denied
+    assert "run_task" not in denied
+    asked = qk_mcp("inspect", "shop", "release").stdout
+    assert f'rules    asks a person; confirm = "release" in {qk_mcp.config}' in asked
+    assert "what an agent gets" in asked
+    [entry] = json.loads(qk_mcp("inspect", "--json", "shop").stdout)
+    assert entry["rules"] == {
+        "deploy": ["not for agents"],
+        "lint": ["read only", "own tool"],
+        "release": ["asks a person"],
+    }
+    assert ruled
+
+
+def test_a_person_may_run_what_agents_may_not(qk_mcp: CommandLine, ruled: Path) -> None:
+    for task in ("deploy", "ship", "release", "lint"):
+        assert qk_mcp("run", "shop", task).code == 0
+    assert ruled

@@ -27,12 +27,17 @@ if TYPE_CHECKING:
     from fastmcp.client.logging import LogMessage
     from fastmcp.client.transports import StdioTransport
 
-__all__ = ["RemoteServers"]
+__all__ = ["HAND_OVER", "RemoteServers"]
 
 log = logging.getLogger(__name__)
 
+HAND_OVER = "qk-mcp/hand-over"
+"""The key of a call's `_meta` with the seconds after which a server over there answers it although the run goes on."""
+
 _CONNECT = 25.0
 """Seconds in which a server over there must answer; ssh itself gives up connecting after 10."""
+_ALIVE = 10.0
+"""Seconds in which a server that has done nothing for a while must answer a ping."""
 _LISTING = 60.0
 """Seconds in which it must describe its project."""
 _LATE = 20.0
@@ -115,18 +120,23 @@ class RemoteServers:
         within: float,
         receive_log: LogReceiver,
         receive_progress: ProgressReceiver,
+        hand_over: float | None = None,
     ) -> Mapping[str, Any]:
         """Run a task over there, and return the answer of `run_task`, at the latest a while after `within` seconds.
 
-        Raises as `list_tasks` does. A cancelled call stops the run.
+        After `hand_over` seconds, the call is answered although the run goes on. Raises as `list_tasks` does. A
+        cancelled call stops the run.
         """
+        meta = {HAND_OVER: hand_over} if hand_over is not None else None
         failure: QkMcpError | None = None
         content: Mapping[str, Any] = {}
         async with self._connected(project) as connection:
             try:
                 async with connection.passing_on(receive_log):
                     try:
-                        answer = await self._ask(connection, "run_task", arguments, within + _LATE, receive_progress)
+                        answer = await self._ask(
+                            connection, "run_task", arguments, within + _LATE, receive_progress, meta
+                        )
                         content = answer.structured_content or {}
                     except QkMcpError as error:  # a task group would wrap it
                         failure = error
@@ -158,15 +168,11 @@ class RemoteServers:
     @asynccontextmanager
     async def _connected(self, project: Project) -> AsyncIterator[_Connection]:
         """Lend a server that does nothing else: one that waits, or a new one."""
-        connection = next((each for each in self._idle if each.project == project), None)
-        if connection is not None:
-            self._idle.remove(connection)
-        else:
-            connection = await self._connect(project)
+        connection = await self._take_idle(project) or await self._connect(project)
         try:
             yield connection
         finally:
-            if connection.client.is_connected():
+            if connection.client.is_connected() and id(connection) in self._all:
                 self._idle.append(connection)
                 waiting = [each for each in self._idle if each.project.alias == project.alias and not each.runs]
                 for each in waiting[:-_IDLE]:
@@ -174,6 +180,20 @@ class RemoteServers:
                     await self._close(each)
             else:
                 await self._close(connection)
+
+    async def _take_idle(self, project: Project) -> _Connection | None:
+        """Return a server of the project that does nothing and still answers; the others are closed."""
+        while connection := next((each for each in self._idle if each.project == project), None):
+            self._idle.remove(connection)
+            try:
+                with anyio.fail_after(_ALIVE):
+                    await connection.client.ping()
+            except Exception as error:
+                log.debug("the server of %s is gone: %s", project.alias, error)
+                await self._close(connection)
+            else:
+                return connection
+        return None
 
     async def _connect(self, project: Project) -> _Connection:
         assert project.remote is not None
@@ -218,6 +238,7 @@ class RemoteServers:
         arguments: Mapping[str, Any],
         within: float,
         receive_progress: ProgressReceiver | None,
+        meta: dict[str, Any] | None = None,
     ) -> "CallToolResult":
         async def progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001
             if receive_progress is not None:
@@ -226,7 +247,7 @@ class RemoteServers:
         try:
             with anyio.fail_after(within):
                 answer = await connection.client.call_tool(
-                    tool, dict(arguments), raise_on_error=False, progress_handler=progress
+                    tool, dict(arguments), raise_on_error=False, progress_handler=progress, meta=meta
                 )
         except Exception as error:
             text = connection.stderr()
@@ -240,6 +261,8 @@ class RemoteServers:
         """End the server over there: its stdin ends, and after a while so does the command that leads to it."""
         if self._all.pop(id(connection), None) is None:
             return
+        if connection in self._idle:
+            self._idle.remove(connection)
         with anyio.move_on_after(_CLOSING, shield=True):
             try:
                 await connection.client.close()  # type: ignore[no-untyped-call]

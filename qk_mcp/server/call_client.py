@@ -4,10 +4,11 @@ from fastmcp.server.context import _MCP_LEVEL_SEVERITY, _get_client_log_level
 from fastmcp.server.dependencies import get_context
 from mcp_types import LoggingLevel
 
+from qk_mcp.host.remote import HAND_OVER
 from qk_mcp.runs.streams import Stream
 from qk_mcp.text import encodable, one_line
 
-__all__ = ["CallClient", "client_name"]
+__all__ = ["CallClient", "asked_hand_over", "client_name"]
 
 _LENGTH = 100
 """Characters of a client's name."""
@@ -38,3 +39,10 @@ def client_name() -> str:
     """Return the name that the client gives in the protocol; empty if it gives none."""
     params = get_context().session.client_params
     return one_line(params.client_info.name, _LENGTH) if params else ""
+
+
+def asked_hand_over() -> float | None:
+    """Return the seconds after which the current call is to be answered in any case, if a server of ours asks so."""
+    request = get_context().request_context
+    seconds = (request.meta or {}).get(HAND_OVER) if request else None
+    return float(seconds) if isinstance(seconds, int | float) and not isinstance(seconds, bool) else None

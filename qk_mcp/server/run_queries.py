@@ -11,9 +11,7 @@ import anyio
 from fastmcp.tools import ToolResult
 
 from qk_mcp.errors import InvalidInput, OutputUnreadable, QkMcpError, RunElsewhere, RunNotFound
-from qk_mcp.host.remote import RemoteServers
 from qk_mcp.host.threads import call_in_thread
-from qk_mcp.projects.project import Project
 from qk_mcp.runs.background import ServerRun, ServerRuns
 from qk_mcp.runs.lines import Lines, count_newlines
 from qk_mcp.runs.progress import send_live_output
@@ -35,7 +33,7 @@ from qk_mcp.server.answers import tool_answer
 from qk_mcp.server.arguments import check_names, parse_count, parse_line_numbers, parse_seconds, parse_text
 from qk_mcp.server.call_client import CallClient, client_name
 from qk_mcp.server.hand_over import plan_hand_over
-from qk_mcp.server.remote_runs import mark_files
+from qk_mcp.server.remote_runs import RemoteRuns
 from qk_mcp.server.settings import Settings
 from qk_mcp.text import shorten
 
@@ -55,11 +53,9 @@ _BY_AGENT = "by stop_run"
 class RunQueries:
     """Answers the tools about the runs of a server."""
 
-    def __init__(self, runs: ServerRuns, recorder: Recorder, settings: Settings, remote_servers: RemoteServers) -> None:
+    def __init__(self, runs: ServerRuns, remote_runs: RemoteRuns, recorder: Recorder, settings: Settings) -> None:
         self._runs = runs
-        self._remote_servers = remote_servers
-        self.remote_runs: dict[str, tuple[Project, str]] = {}
-        """The projects and the principals of runs that a server over there has."""
+        self._remote_runs = remote_runs
         self._recorder = recorder
         self._settings = settings
 
@@ -77,7 +73,7 @@ class RunQueries:
         )
         if run_id is None:
             return self._list(note)
-        if run_id in self.remote_runs:
+        if self._remote_runs.has(run_id):
             return await self._ask_remote(run_id, "get_run", {**arguments, "wait": wait}, wait)
         run = self._runs.find(run_id, self._settings.principal())
         async with AsyncExitStack() as stack:
@@ -99,7 +95,7 @@ class RunQueries:
         run_id = parse_text(arguments, "run_id")
         if run_id is None:
             raise InvalidInput("run_id", "it is required; get_run lists the runs")
-        if run_id in self.remote_runs:
+        if self._remote_runs.has(run_id):
             return await self._ask_remote(run_id, "stop_run", arguments, 0.0)
         notes = [note] if note else []
         run = self._runs.find(run_id, self._settings.principal())
@@ -143,11 +139,7 @@ class RunQueries:
 
     async def _ask_remote(self, run_id: str, tool: str, arguments: Mapping[str, Any], within: float) -> ToolResult:
         """Pass a call on to the server over there that has the run. Raises RemoteFailed and RemoteRefused."""
-        project, principal = self.remote_runs[run_id]
-        if principal != self._settings.principal() or not self._remote_servers.has_run(run_id):
-            raise RunNotFound(run_id)
-        answer = await self._remote_servers.ask_about(run_id, tool, arguments, within)
-        return tool_answer(mark_files(answer, project))
+        return tool_answer(await self._remote_runs.ask(run_id, tool, arguments, within, self._settings.principal()))
 
     def _longest_wait(self) -> float:
         """Return the seconds for which a call may wait: shorter than the client's patience."""
@@ -198,12 +190,14 @@ class RunQueries:
 
     def _list(self, note: str) -> ToolResult:
         entries = []
-        for run in self._runs.newest(_LISTED, self._settings.principal()):
-            record = run.record
+        principal = self._settings.principal()
+        local = [(run.record, run.seconds) for run in self._runs.newest(_LISTED, principal)]
+        runs = sorted(local + self._remote_runs.newest(principal), key=lambda each: each[0].time, reverse=True)
+        for record, seconds in runs[:_LISTED]:
             entry: dict[str, Any] = {"run_id": record.run, "project": record.project, "task": shorten(record.task, 100)}
             if record.args:
                 entry["args"] = shorten(json.dumps([*record.args], ensure_ascii=False), 200)
-            entry |= {"state": record.state, "exit_code": record.exit_code, "seconds": round(run.seconds, 1)}
+            entry |= {"state": record.state, "exit_code": record.exit_code, "seconds": round(seconds, 1)}
             entries.append(entry)
         return tool_answer({"runs": entries} | ({"note": note} if note else {}))
 

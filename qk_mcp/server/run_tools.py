@@ -14,8 +14,6 @@ from fastmcp.tools import ToolResult
 from qk_mcp.errors import (
     InvalidInput,
     QkMcpError,
-    RemoteFailed,
-    RemoteRefused,
     RunTimedOut,
     UnknownTask,
 )
@@ -39,10 +37,10 @@ from qk_mcp.server import schemas
 from qk_mcp.server.admission import Admission, Place, TaskCall, limit_timeout
 from qk_mcp.server.answers import tool_answer
 from qk_mcp.server.arguments import check_names, parse_flag, parse_text, parse_timeout, parse_words
-from qk_mcp.server.call_client import CallClient, client_name
+from qk_mcp.server.call_client import CallClient, asked_hand_over, client_name
 from qk_mcp.server.consent import ConsentPending, Questions
 from qk_mcp.server.hand_over import plan_hand_over
-from qk_mcp.server.remote_runs import pass_remote_gate, run_on_remote
+from qk_mcp.server.remote_runs import RemoteRuns, pass_remote_gate
 from qk_mcp.server.run_fields import BY_CLIENT, ending_fields, failure_fields, log_end, output_fields
 from qk_mcp.server.run_queries import RunQueries, run_status
 from qk_mcp.server.settings import Settings
@@ -66,13 +64,13 @@ class RunTools:
         self, served: ServedProjects, settings: Settings, remote_servers: RemoteServers, catalogs: CatalogCache
     ) -> None:
         self._served = served
-        self._remote_servers = remote_servers
         self._catalogs = catalogs
         self._settings = settings
         self._recorder = Recorder(record_beside(settings.outputs))
         self._runner = TaskRunner(WarmPool(size=settings.warm_guests), self._recorder)
         self.runs = ServerRuns()
-        self.queries = RunQueries(self.runs, self._recorder, settings, remote_servers)
+        self.remote_runs = RemoteRuns(remote_servers, self._recorder, settings.environ)
+        self.queries = RunQueries(self.runs, self.remote_runs, self._recorder, settings)
         self.pruner = Pruner(settings.outputs)
         self._questions = Questions()
 
@@ -146,56 +144,36 @@ class RunTools:
         return answer or _answer(run, note)
 
     async def _run_remotely(self, call: TaskCall, note: str) -> ToolResult:
-        """Run a task of a remote project, and record the run here, too."""
-        project, began = call.project, time.monotonic()
-        assert project.remote is not None
-        usual = schemas.LONG_TIMEOUT if call.background else schemas.DEFAULT_TIMEOUT
-        timeout, limited = limit_timeout(call.timeout or usual, project.rules)
-        call, note = replace(call, timeout=timeout), "\n".join(filter(None, (note, limited)))
-        control = Control(None)
-        admission = Admission(self._served, call, Place(project.path, has_qk=False), control, self._questions)
+        """Run a task of a remote project, if the rules here let it run."""
+        timeout, patience = self._times(call)
+        timeout, limited = limit_timeout(timeout, call.project.rules)
+        if call.timeout is not None or timeout < schemas.DEFAULT_TIMEOUT:
+            note = "\n".join(filter(None, (note, limited)))
+        place = Place(call.project.path, has_qk=False)
+        admission = Admission(self._served, call, place, Control(None), self._questions)
         if gate := admission.find_gate():
             try:
-                await pass_remote_gate(gate, await self._catalogs.get(project), call)
+                await pass_remote_gate(gate, await self._catalogs.get(call.project), call)
             except ConsentPending as pending:
                 return pending.result
             except UnknownTask as failure:
                 raise admission.without_denied(failure) from None
-        record = RunRecord(
-            run=new_run_id(),
-            time=time.time(),
-            project=project.alias,
-            root=f"{project.remote.place}:{project.path}",
-            task=call.task,
-            args=[*call.args] if project.rules.log_args else None,
+        answer = await self.remote_runs.run(
+            call,
+            timeout,
+            patience,
+            CallClient(call.task),
             client=client_name(),
-            server=self._recorder.server,
             principal=self._settings.principal(),
         )
-        self._recorder.write(record)
-        end: dict[str, Any] = {"state": "cancelled"}
-        try:
-            arguments, client = _arguments(call), CallClient(call.task)
-            answer = await run_on_remote(self._remote_servers, project, arguments, timeout, client)
-            end = {"state": answer.get("state", "ended"), "exit_code": answer.get("exit_code")}
-            if "run_id" in answer:
-                self.queries.remote_runs[answer["run_id"]] = (project, record.principal)
-        except RemoteFailed as failure:
-            end = {"state": "lost", "error": failure.what}
-            raise
-        except RemoteRefused as failure:
-            end = {"state": "ended", "error": failure.what}
-            raise
-        finally:
-            record = replace(record, seconds=time.monotonic() - began, **end)
-            self._recorder.write(record)
-            log_end(record)
         return tool_answer(_with_note(answer, note))
 
     def _times(self, call: TaskCall) -> tuple[float, float | None]:
         """Return the seconds that the run may take, and those until the call is answered in any case."""
         if call.background:
             return call.timeout or schemas.LONG_TIMEOUT, None
+        if self._settings.background and (seconds := asked_hand_over()) is not None:
+            return call.timeout or schemas.DEFAULT_TIMEOUT, seconds
         hand_over = plan_hand_over(self._settings.hand_over, client_name()) if self._settings.background else None
         if hand_over is None:
             return call.timeout or schemas.DEFAULT_TIMEOUT, None
@@ -273,10 +251,3 @@ def _answer(run: ServerRun, note: str) -> ToolResult:
 
 def _with_note(answer: dict[str, Any], note: str) -> dict[str, Any]:
     return answer | {"note": "\n".join(filter(None, (note, answer.get("note"))))} if note else answer
-
-
-def _arguments(call: TaskCall) -> dict[str, Any]:
-    """Return the arguments of `run_task` for a server that serves the project under the same alias."""
-    arguments: dict[str, Any] = {"project": call.project.alias, "task_name": call.task, "args": [*call.args]}
-    optional = {"stdin": call.stdin, "timeout": call.timeout, "background": call.background}
-    return arguments | {name: value for name, value in optional.items() if value}

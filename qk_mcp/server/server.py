@@ -172,6 +172,7 @@ class TaskServer:
         for _, ended in calls:
             await ended.wait()
         await runs.wait_for_all()
+        await self._run_tools.remote_runs.close()
         await self._catalogs.close()
 
     def _tracked(self, answer: Answer) -> Answer:

@@ -10,10 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from qk_mcp.runs.record import read_runs
 from tests.support.cli import CommandLine
 from tests.support.client import LEGACY, MODERN, Client
 from tests.support.environment import BARE_PATH, QK_MCP
-from tests.support.processes import gone, read_pid
+from tests.support.processes import gone, read_pid, until
 from tests.support.serving import serving
 from tests.support.sshd import SSHD, Sshd, running_sshd
 
@@ -45,6 +46,13 @@ SOURCE = """
         print("hanging", flush=True)
         time.sleep(600)
 
+    @task(args=[Arg("name")])
+    def wait(name):
+        while not Path(f"go{name}").exists():
+            time.sleep(0.01)
+        print("waited")
+        sys.exit(7)
+
     @task
     def long():
         for number in range(20_000):
@@ -73,7 +81,7 @@ def far(tmp_path: Path, project: Callable[..., Path]) -> Iterator[Client]:
 def test_a_project_in_another_place_is_listed_and_run(far: Client, project: Callable[..., Path]) -> None:
     [entry] = far.call("list_tasks").data
     assert entry["project_root"] == str(project(SOURCE))
-    assert [task["name"] for task in entry["tasks"]] == ["fail", "hang", "hello", "long", "read", "show"]
+    assert [task["name"] for task in entry["tasks"]] == ["fail", "hang", "hello", "long", "read", "show", "wait"]
     hello = entry["tasks"][2]
     assert hello["aliases"] == ["hi"]
     assert hello["args_schema"][0]["flags"] == ["--name"]
@@ -113,6 +121,66 @@ def test_a_run_in_the_background_is_watched_and_stopped_there(far: Client, proje
     assert far.run("hello").data == HELLO, "meanwhile"
     assert far.call("stop_run", run_id=run["run_id"]).data["state"] == "stopped"
     gone(pid)
+
+
+def _servers(client: Client) -> list[psutil.Process]:
+    """Return the servers over there that a server has started."""
+    found = psutil.Process(client.pid).children(recursive=True)
+    return [each for each in found if "serve" in each.cmdline() and any("far:" in word for word in each.cmdline())]
+
+
+def test_a_call_is_handed_over_and_the_end_is_recorded(tmp_path: Path, project: Callable[..., Path]) -> None:
+    root = project(SOURCE)
+    config = config_of(tmp_path, root, via=VIA)
+    home = tmp_path / "home"
+    with serving(home, None, "--config", str(config), "--hand-over", "1") as client:
+        answer = client.run("wait", "1").data
+        assert (answer["state"], answer["exit_code"]) == ("running", None)
+        assert f"get_run(run_id='{answer['run_id']}', wait=50)" in answer["note"]
+        [listed] = client.call("get_run").data["runs"]
+        assert (listed["run_id"], listed["state"], listed["task"]) == (answer["run_id"], "running", "wait")
+        (root / "go1").touch()
+        ended = client.call("get_run", run_id=answer["run_id"], wait=60).data
+        assert (ended["state"], ended["exit_code"], ended["stdout"]) == ("ended", 7, "waited\n")
+        silent = client.run("wait", "2", background=True).data["run_id"]
+        hanging = client.run("hang", background=True).data["run_id"]
+        stopped = client.run("hang", background=True).data["run_id"]
+        assert client.call("stop_run", run_id=stopped).data["state"] == "stopped"
+        (root / "go2").touch()
+        until(lambda: _state(home, silent) == ("ended", 7), 60, "the end to be recorded though nobody asks")
+        assert _state(home, answer["run_id"]) == ("ended", 7)
+        assert _state(home, stopped) == ("stopped", None)
+        assert _state(home, hanging) == ("running", None)
+    assert _state(home, hanging) == ("stopped", None)
+
+
+def _state(home: Path, run_id: str) -> tuple[str, int | None]:
+    records = read_runs(home / ".local" / "state" / "qk-mcp" / "runs.jsonl").records
+    [record] = [each for each in records if each.run == run_id]
+    return record.state, record.exit_code
+
+
+def test_a_server_that_ended_while_nothing_ran_is_replaced(far: Client, project: Callable[..., Path]) -> None:
+    assert far.run("hello").data == HELLO
+    for server in _servers(far):
+        server.kill()
+    assert far.run("hello").data == HELLO
+    run_id = far.run("hang", background=True).data["run_id"]
+    pid = read_pid(project(SOURCE) / "hang.pid")
+    for server in _servers(far):
+        server.kill()
+    assert far.run("hello").data == HELLO
+    assert far.call("get_run", run_id=run_id).data["state"] == "lost"
+    gone(pid)
+
+
+def test_the_record_here_has_no_secret(tmp_path: Path, project: Callable[..., Path]) -> None:
+    config = config_of(tmp_path, project(SOURCE), via=VIA, env={"MY_TOKEN": "tomato-and-basil"})
+    home = tmp_path / "home"
+    with serving(home, None, "--config", str(config)) as client:
+        assert client.run("show", "MY_TOKEN").data["stdout"] == "[MY_TOKEN]\n"
+        assert client.run("show", "tomato-and-basil").data["exit_code"] == 1
+    assert "tomato-and-basil" not in (home / ".local" / "state" / "qk-mcp" / "runs.jsonl").read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -55,6 +55,7 @@ __all__ = [
     "RunLost",
     "RunNotFound",
     "RunNotStopped",
+    "RunOnOtherMachine",
     "RunStopped",
     "RunTimedOut",
     "SearchFailed",
@@ -203,6 +204,17 @@ class RunElsewhere(QkMcpError):
             f"the run {run_id!r} cannot be stopped here",
             "Another server runs it.",
             f"ask the user to run: qk-mcp runs stop {run_id}",
+        )
+
+
+class RunOnOtherMachine(QkMcpError):
+    """A run is on another machine, to which this command knows no way; `there` is its id over there."""
+
+    def __init__(self, run_id: str, root: str, there: str = "") -> None:
+        super().__init__(
+            f"the run {run_id} is on another machine",
+            f"Its root is {root}.",
+            f"use `qk-mcp runs` over there{f', where its id is {there}' if there else ''}",
         )
 
 

@@ -69,6 +69,8 @@ class RunRecord:
     server: ProcessIdentity
     principal: str = ""
     """Who started it over HTTP; empty for a client on stdio."""
+    there: str = ""
+    """Its id on the other machine, if its project is on one and the run has outlived its call."""
     supervisor: ProcessIdentity | None = None
     """The process that `qk-mcp runs stop` signals."""
     state: RunState = "running"
@@ -252,6 +254,7 @@ def _decode(fields: dict[str, Any]) -> RunRecord:
         client=str(fields["client"]),
         server=_identity(fields["server"]),
         principal=str(fields.get("principal", "")),
+        there=str(fields.get("there", "")),
         supervisor=None if supervisor is None else _identity(supervisor),
         state=fields["state"],
         exit_code=None if fields["exit_code"] is None else int(fields["exit_code"]),

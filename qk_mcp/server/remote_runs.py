@@ -35,8 +35,6 @@ class _RemoteRun:
     project: Project
     record: RunRecord
     began: float
-    there: str = ""
-    """Its id over there, once it has outlived its call."""
 
 
 class RemoteRuns:
@@ -70,10 +68,11 @@ class RemoteRuns:
         except BaseException as failure:
             self._end(run, **_failure_fields(failure))
             raise
-        run.there = str(answer.get("run_id", ""))
-        if run.there:
+        if there := str(answer.get("run_id", "")):
+            run.record = replace(run.record, there=there)
             self._runs[run.record.run] = run
         if answer.get("state") == "running":
+            self._recorder.write(run.record)
             task = asyncio.create_task(self._follow(run))
             self._following.add(task)
             task.add_done_callback(self._following.discard)
@@ -84,7 +83,7 @@ class RemoteRuns:
     def has(self, run_id: str) -> bool:
         """Return whether a server over there can still be asked about the run."""
         run = self._runs.get(run_id)
-        return run is not None and self._servers.has_run(run.there)
+        return run is not None and self._servers.has_run(run.record.there)
 
     async def ask(
         self, run_id: str, tool: str, arguments: Mapping[str, Any], within: float, principal: str
@@ -93,7 +92,9 @@ class RemoteRuns:
         run = self._runs[run_id]
         if run.record.principal != principal:
             raise RunNotFound(run_id)
-        answer = await self._servers.ask_about(run.there, tool, {**arguments, "run_id": run.there}, within)
+        answer = await self._servers.ask_about(
+            run.record.there, tool, {**arguments, "run_id": run.record.there}, within
+        )
         if answer.get("state") != "running":
             self._end(run, **_ending_fields(answer))
         return _translated(run, answer)
@@ -115,10 +116,10 @@ class RemoteRuns:
     async def _follow(self, run: _RemoteRun) -> None:
         """Wait for the end of a run in the background, and record it."""
         answer: Mapping[str, Any] = {"state": "running"}
-        arguments = {"run_id": run.there, "wait": _WAIT, "lines": 0}
+        arguments = {"run_id": run.record.there, "wait": _WAIT, "lines": 0}
         try:
             while answer.get("state") == "running":
-                answer = await self._servers.ask_about(run.there, "get_run", arguments, _WAIT)
+                answer = await self._servers.ask_about(run.record.there, "get_run", arguments, _WAIT)
             self._end(run, **_ending_fields(answer))
         except QkMcpError as failure:
             self._end(run, **_failure_fields(failure))
@@ -192,8 +193,8 @@ def _translated(run: _RemoteRun, answer: Mapping[str, Any]) -> dict[str, Any]:
     place, here, translated = run.project.remote.place, run.record.run, dict(answer)
     if "run_id" in translated:
         translated["run_id"] = here
-    if run.there and "note" in translated:
-        translated["note"] = translated["note"].replace(run.there, here)
+    if run.record.there and "note" in translated:
+        translated["note"] = translated["note"].replace(run.record.there, here)
     if "files" in translated:
         translated["files"] = {name: f"{place}:{path}" for name, path in translated["files"].items()}
     for name, stream in translated.get("truncated", {}).items():

@@ -1,6 +1,7 @@
 """The tools for runs that outlive their call: `get_run` and `stop_run`."""
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -233,5 +234,17 @@ def _recorded_status(record: RunRecord) -> RunStatus:
             except OSError as error:
                 notes.append(f"{stream}: {file} cannot be read: {error.strerror}")
     extras = {"note": "\n".join(notes)} if notes else {}
-    seconds = time.time() - record.time if record.seconds is None else record.seconds
+    seconds = record.seconds
+    if seconds is None:  # a lost run lasted at least until its last output
+        seconds = (time.time() if record.state == "running" else _last_change(record)) - record.time
     return RunStatus(record=record, seconds=seconds, sources=sources, extras=extras)
+
+
+def _last_change(record: RunRecord) -> float:
+    times = [record.time]
+    for file in record.files.values():
+        try:
+            times.append(os.stat(file).st_mtime)
+        except OSError:
+            continue  # it was removed, which a note says
+    return max(times)

@@ -154,6 +154,26 @@ def test_a_call_is_handed_over_and_the_end_is_recorded(tmp_path: Path, project: 
     assert _state(home, hanging) == ("stopped", None)
 
 
+def test_a_person_sees_and_stops_a_run_there(tmp_path: Path, project: Callable[..., Path]) -> None:
+    root, qk_mcp = project(SOURCE), CommandLine(tmp_path / "home")
+    over_there = {"XDG_STATE_HOME": str(tmp_path / "there")}
+    via = ["env", *(f"{name}={value}" for name, value in over_there.items())]
+    config = config_of(tmp_path, root, via=via)
+    with serving(qk_mcp.home, None, "--config", str(config)) as client:
+        run_id = client.run("hang", background=True).data["run_id"]
+        pid = read_pid(root / "hang.pid")
+        here = {"QK_MCP_CONFIG": str(config)}
+        shown = qk_mcp("runs", "show", run_id, env=here)
+        assert (shown.code, shown.stdout) == (0, "hanging\n")
+        refused = qk_mcp("runs", "stop", run_id)
+        assert refused.code == 1
+        assert "use `qk-mcp runs` over there, where its id is r" in refused.stderr
+        assert qk_mcp("runs", "stop", run_id, env=here).code == 0
+        gone(pid)
+        until(lambda: _state(qk_mcp.home, run_id) == ("stopped", None), 60, "the end to be recorded")
+        assert "a person stopped it" in client.call("get_run", run_id=run_id).data["note"]
+
+
 def _state(home: Path, run_id: str) -> tuple[str, int | None]:
     records = read_runs(home / ".local" / "state" / "qk-mcp" / "runs.jsonl").records
     [record] = [each for each in records if each.run == run_id]

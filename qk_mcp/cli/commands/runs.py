@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Group, Parameter
 
+from qk_mcp.cli.runs.elsewhere import run_there
 from qk_mcp.cli.runs.select import begins_since, find_run, has_failed, is_of_project, parse_age, recorded_runs
 from qk_mcp.cli.ui.help import examples
 from qk_mcp.cli.ui.messages import note
@@ -97,7 +98,7 @@ def show(
     /,
     *,
     follow: Annotated[bool, Parameter(negative="")] = False,
-) -> None:
+) -> int:
     """Print the complete output of a run: its stdout to stdout, its stderr to stderr.
 
     Parameters
@@ -109,14 +110,18 @@ def show(
     """
     from qk_mcp.cli.runs.output import print_output
 
-    print_output(find_run(recorded_runs(), run), follow=follow)
+    record = find_run(recorded_runs(), run)
+    if record.there:
+        return run_there(record, ["show", *(["--follow"] if follow else [])])
+    print_output(record, follow=follow)
+    return 0
 
 
 @runs.command(
     usage="Usage: qk-mcp runs stop RUN",
     help_epilogue=examples("qk-mcp runs stop r4f"),
 )
-def stop(run: Annotated[str, Parameter(name="RUN")], /) -> None:
+def stop(run: Annotated[str, Parameter(name="RUN")], /) -> int:
     """Stop a running task of any server; its agent learns that a person stopped it.
 
     Parameters
@@ -129,8 +134,10 @@ def stop(run: Annotated[str, Parameter(name="RUN")], /) -> None:
     record = find_run(recorded_runs(), run)
     if record.state != "running":
         raise RunNotStopped(record.run, f"It is not running: {summarize_run(record)}.")
+    if record.supervisor is None and record.root.startswith("/"):
+        raise RunNotStopped(record.run, "Its task has not begun.", "try again in a moment")
     if record.supervisor is None:
-        raise RunNotStopped(record.run, f"It runs elsewhere: {record.root}.", "use `qk-mcp runs stop` there")
+        return run_there(record, ["stop"])
     try:
         signalled = record.supervisor.send_signal(signal.SIGUSR2)
     except PermissionError:
@@ -144,3 +151,4 @@ def stop(run: Annotated[str, Parameter(name="RUN")], /) -> None:
             )
         time.sleep(_PAUSE)
     note(f"{record.run}: {summarize_run(record)}")
+    return 0

@@ -173,11 +173,10 @@ def test_a_run_that_has_ended_cannot_be_stopped(qk_mcp: CommandLine) -> None:
 
 
 @pytest.mark.usefixtures("recorded")
-def test_a_run_of_another_machine_is_stopped_there(qk_mcp: CommandLine) -> None:
+def test_a_run_that_has_not_begun_cannot_be_stopped(qk_mcp: CommandLine) -> None:
     outcome = qk_mcp("runs", "stop", "r20")
     assert outcome.code == 1
-    assert "It runs elsewhere: /code/shop." in outcome.stderr
-    assert "use `qk-mcp runs stop` there" in outcome.stderr
+    assert "Its task has not begun." in outcome.stderr
 
 
 # show

@@ -20,7 +20,7 @@ import pytest
 
 from tests.conftest import Serve
 from tests.support.client import Call, Client
-from tests.support.processes import until
+from tests.support.processes import gone, until
 from tests.support.resources import resources
 
 SECONDS = float(os.environ.get("QK_MCP_SOAK_SECONDS", "30"))
@@ -193,7 +193,7 @@ class _Soak:
                 victim.kill()
             except psutil.NoSuchProcess:
                 return
-            victim.wait(60)  # a run that starts now must not get it while it is dying
+            gone(victim.pid)  # a run that starts now must not get it while it is dying
 
     def edit(self) -> None:
         """Change the tasks module, so that its description is of no more use."""

@@ -7,10 +7,19 @@ from pathlib import Path
 
 from qk_mcp.cli.ui.messages import warn
 from qk_mcp.clients.launchers import cache_of
-from qk_mcp.errors import InvalidDeclaration, NoDirectory, NoProjectHere, NotShareable
+from qk_mcp.errors import InvalidDeclaration, NoDirectory, NoProjectHere, NotShareable, QkMcpError
+from qk_mcp.projects.applied_rules import apply_rules
 from qk_mcp.projects.config import read_config, user_config_path
-from qk_mcp.projects.project import current_directory, escape_variables, held_tasks, locate, parse_declaration
+from qk_mcp.projects.project import (
+    Project,
+    current_directory,
+    escape_variables,
+    held_tasks,
+    locate,
+    parse_declaration,
+)
 from qk_mcp.projects.registry import config_path
+from qk_mcp.projects.rules import Rules
 from qk_mcp.projects.selection import tasks_above
 
 __all__ = ["own_options", "remote_options", "root_here", "shared_options", "warn_of_this_python"]
@@ -27,11 +36,17 @@ def own_options(declarations: Sequence[str], config: Path | None) -> list[str]:
     file = config_path(config, os.environ, cwd)
     if file is None and not projects and _is_config_moved():
         file = user_config_path()
+        warn(
+            f"XDG_CONFIG_HOME moves your config, which not every client passes on: the entry names {file}, and the "
+            "server has its projects alone, as they are at its start"
+        )
     if file is not None:
         read_config(file, os.environ)
         options += ["--config", escape_variables(file)]
     elif not projects:
         _warn_of_no_projects()
+    else:
+        _warn_of_rules(projects)
     return options
 
 
@@ -80,6 +95,21 @@ def _is_config_moved() -> bool:
     """Return whether XDG_CONFIG_HOME moves the user's config; not every client passes that variable on."""
     chosen = os.environ.get("XDG_CONFIG_HOME", "")
     return bool(chosen) and chosen != os.path.expanduser("~/.config") and user_config_path().exists()
+
+
+def _warn_of_rules(projects: Sequence[Project]) -> None:
+    """Warn if your config has rules for the tasks of the projects: a server with `--project` does not read it."""
+    file = user_config_path()
+    try:
+        own = read_config(file, os.environ).projects if file.exists() else ()
+    except QkMcpError:
+        return  # this entry does not use it
+    for project, ruled in zip(projects, apply_rules(projects, own, Rules()), strict=True):
+        if ruled != project:
+            warn(
+                f"the rules in {file} do not hold for {project.alias!r} in this server: leave --project out, or add "
+                "--allow, --deny and --confirm to the entry"
+            )
 
 
 def _warn_of_no_projects() -> None:

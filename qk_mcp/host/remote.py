@@ -201,6 +201,7 @@ class RemoteServers:
         from fastmcp.client.transports import StdioTransport
         from mcp_types import Implementation
 
+        logging.getLogger("mcp.client.stdio").disabled = True  # it prints a traceback for what our error explains
         words = ["serve", "--project", f"{project.alias}:{project.path}", *_settings(project), *self._options]
         command, *args = project.remote.argv(words)
         errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115  # it lives as long as the server

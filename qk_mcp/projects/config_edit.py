@@ -26,6 +26,16 @@ __all__ = ["Added", "add_project", "change_setting", "remove_projects"]
 type Added = Literal["added", "changed", "kept"]
 """Whether an entry is new, had another path, or was the same already."""
 
+_ADDED = {
+    "path": "--force",
+    "python": "--python PATH --force",
+    "env": "--env NAME=VALUE --force",
+    "host": "--host USER@MACHINE --force",
+    "via": "--via COMMAND --force",
+    "command": "--command COMMAND --force",
+}
+"""The keys that belong to the declaration of a project, with the options of `projects add` that set them."""
+
 type _Change = Callable[[str, Mapping[str, Any]], str]
 
 
@@ -112,6 +122,8 @@ def change_setting(path: Path, alias: str, key: str, words: Sequence[str], *, re
     words, the setting goes. An `allow` that becomes empty stays, because without it everything would be allowed.
     Raises InvalidSetting, UnknownProject, EditRefused, ConfigNotWritten and ConfigBroken.
     """
+    if key in _ADDED:
+        raise InvalidSetting(key, f"`qk-mcp projects add NAME:PATH {_ADDED[key]}` sets it")
     if key not in SETTINGS:
         raise InvalidSetting(key, "there is no such setting", nearest(key, SETTINGS) or list(SETTINGS))
     value: Any = None
@@ -149,6 +161,8 @@ def _with(key: str, old: Any, words: Sequence[str]) -> Any:
     form = SETTINGS[key]
     if form == "globs or false" and list(words) == ["false"]:
         return False
+    if form == "globs or false" and list(words) == ["true"]:
+        raise InvalidSetting(key, f"it is on unless it is false; `qk-mcp projects unset NAME {key}` makes it so")
     if form.startswith("globs"):
         return [*dict.fromkeys([*(old if isinstance(old, list) else []), *words])]
     if len(words) != 1:

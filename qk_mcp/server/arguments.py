@@ -98,7 +98,8 @@ def parse_seconds(arguments: Mapping[str, Any], name: str, default: float, *, ze
     if zero and number == 0:
         return 0.0
     if not math.isfinite(number) or number <= 0:
-        raise InvalidInput(name, f"it must be a positive, finite number of seconds, not {value}")
+        form = "a finite number of seconds from 0 on" if zero else "a positive, finite number of seconds"
+        raise InvalidInput(name, f"it must be {form}, not {value}")
     return number
 
 
@@ -128,7 +129,10 @@ def parse_line_numbers(arguments: Mapping[str, Any], name: str, count: int) -> l
     parts = value.split(",") if isinstance(value, str) else [value]
     if len(parts) not in (1, count):
         raise InvalidInput(name, f"it must be `next` of an earlier answer or a line number, not {_kind(value)}")
-    numbers = [_whole(name, part) for part in parts]
+    try:
+        numbers = [_whole(name, part) for part in parts]
+    except InvalidInput:
+        raise InvalidInput(name, f"it must be `next` of an earlier answer or a line number, not {value!r}") from None
     return numbers if len(numbers) == count else numbers * count
 
 

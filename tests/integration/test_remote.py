@@ -247,6 +247,7 @@ def test_rules_and_settings_apply_to_a_project_in_another_place(tmp_path: Path, 
         ({"via": ["no-such-program"]}, ["No such file or directory", "see what this prints: no-such-program"]),
         ({"via": ["env"], "command": ["no-qk-mcp"]}, ["install it there: env pipx install", "`command`"]),
         ({"via": ["env"], "command": ["true"]}, ["the connection broke", "see what this prints: env true --version"]),
+        ({"via": ["echo"], "command": ["qk-mcp"]}, ["the connection broke", "see what this prints: echo qk-mcp"]),
     ],
 )
 def test_a_place_without_a_server_is_explained(
@@ -259,6 +260,7 @@ def test_a_place_without_a_server_is_explained(
         for message in messages:
             assert message in error
         assert client.call("list_tasks").data[0]["error"]
+        assert "Traceback" not in client.stderr()
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,8 @@ def test_with_settings_of_other_fastmcp_servers_in_the_environment(serve: Serve)
 
 @pytest.mark.parametrize("kept", [[], pytest.param(["HOME"], marks=pytest.mark.long)], ids=["nothing", "HOME"])
 def test_with_next_to_no_environment(serve: Serve, tmp_path: Path, kept: list[str]) -> None:
-    keep = [f"{name}={value}" for name, value in scrubbed(tmp_path / "home").items() if name in kept]
+    own = {"XDG_STATE_HOME", "XDG_CONFIG_HOME", *kept}  # without a HOME, the account's own home would be used
+    keep = [f"{name}={value}" for name, value in scrubbed(tmp_path / "home").items() if name in own]
     command = ["/usr/bin/env", "-i", *keep, *QK_MCP, "serve"]
     client = serve(SOURCE, command=command)
     assert works(client)

@@ -301,7 +301,7 @@ def test_a_json_config_keeps_its_form(tmp_path: Path) -> None:
     ("key", "words", "remove", "why"),
     [
         ("denny", ["x"], False, "did you mean deny"),
-        ("python", ["x"], False, "there is no such setting"),
+        ("pyton", ["x"], False, "there is no such setting"),
         ("deny", [""], False, "is empty"),
         ("deny", ["x" * 301], False, "more than 300 characters"),
         ("max_timeout", ["0"], False, "from 1 to 86400, not 0"),

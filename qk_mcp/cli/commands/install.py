@@ -104,7 +104,8 @@ def install(
         launch = Remote(host=host).argv(["serve", *remote_options(project or [], config)])
     elif url:
         file = client_file(to, os.environ)
-        to, launch = url_client(to, _token(token_file)), [_checked_url(url)]
+        launch = [_checked_url(url)]
+        to = url_client(to, _token(token_file))
     elif shared:
         root = root_here()
         to, file = shared_client(to), shared_file(to, root)

@@ -235,8 +235,21 @@ def _elsewhere(host: str | None, via: str | None, command: str | None) -> dict[s
     """Return the settings of a project on another machine or in a container; empty for one on this machine."""
     if command and not (host or via):
         raise InvalidOption("--command", "it is for --host or --via, which is missing")
-    words = {"via": shlex.split(via) if via else None, "command": shlex.split(command) if command else None}
-    return {key: value for key, value in ({"host": host} | words).items() if value}
+    given = {"host": host, "via": _words("--via", via), "command": _words("--command", command)}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _words(option: str, text: str | None) -> list[str] | None:
+    """Return the words of a command. Raises InvalidOption."""
+    if text is None:
+        return None
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InvalidOption(option, f"{text!r} cannot be split into words: {error}") from None
+    if not words:
+        raise InvalidOption(option, "it is empty")
+    return words
 
 
 def _settings(python: str | None, variables: list[str]) -> dict[str, Any]:

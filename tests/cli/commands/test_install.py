@@ -642,3 +642,16 @@ def test_permissions_are_refused_where_there_are_none(qk_mcp: CommandLine, words
     done = qk_mcp("install", *words, "--permissions")
     assert done.code == 2
     assert "--permissions" in done.stderr
+
+
+# Rules
+
+
+def test_an_entry_that_goes_past_the_rules_is_warned_about(qk_mcp: CommandLine, tmp_path: Path) -> None:
+    root = make_project(tmp_path / "shop", "")
+    assert qk_mcp("projects", "add", f"shop:{root}").code == 0
+    assert "do not hold" not in qk_mcp("install", "cursor", "--project", f"other:{root}").stderr
+    assert qk_mcp("projects", "set", "shop", "deny", "deploy").code == 0
+    warning = qk_mcp("install", "cursor", "--project", f"other:{root}").stderr
+    assert f"the rules in {qk_mcp.config} do not hold for 'other' in this server" in warning
+    assert "do not hold" not in qk_mcp("install", "cursor").stderr

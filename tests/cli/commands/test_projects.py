@@ -334,3 +334,26 @@ def test_rules_are_set_shown_and_removed(qk_mcp: CommandLine, app: Path) -> None
     wrong = qk_mcp("projects", "set", "app", "denny", "x")
     assert (wrong.code, "did you mean deny?" in wrong.stderr) == (2, True)
     assert 'deny = ["deploy*"]' in qk_mcp.config.read_text()
+
+
+# Mistakes in words
+
+MISTAKES = {
+    ("add", "v:/x", "--via", 'sh -c "'): "option --via: 'sh -c \"' cannot be split into words: No closing quotation",
+    ("add", "v:/x", "--via", " "): "option --via: it is empty",
+    ("add", "v:/x", "--host", "box", "--command", "'"): 'option --command: "\'" cannot be split into words',
+    ("set", "app", "redact", "true"): "setting 'redact': it is on unless it is false",
+    ("set", "app", "env", "A=1"): "setting 'env': `qk-mcp projects add NAME:PATH --env NAME=VALUE --force` sets it",
+}
+
+
+@pytest.mark.parametrize(("words", "message"), MISTAKES.items(), ids=[" ".join(words) for words in MISTAKES])
+def test_a_mistake_in_words_changes_nothing(
+    qk_mcp: CommandLine, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    assert qk_mcp("projects", "add", f"app:{make_project(tmp_path / 'app', '')}").code == 0
+    before = qk_mcp.config.read_bytes()
+    outcome = qk_mcp("projects", *words)
+    assert (outcome.code, outcome.stdout) == (2, "")
+    assert outcome.stderr.startswith(f"error: {message}")
+    assert qk_mcp.config.read_bytes() == before

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from qk_mcp.cli.bytecode import compile_imports
 from qk_mcp.cli.options import ConfigOption, ProjectOption
 from qk_mcp.cli.own_command import own_command
 from qk_mcp.cli.permissions import check_permissions, grant_permissions, withdraw_permissions
@@ -117,6 +118,8 @@ def install(
             warn_of_this_python()
     if write:
         _write(to, file, name, launch, force=force, shared=shared)
+        if launch[0] == sys.executable:
+            compile_imports()
     else:
         _show(to, file, name, launch)
     if permissions:

@@ -19,8 +19,12 @@ from qk_mcp.cli.app import app
 from qk_mcp.cli.commands.run import shield_task
 from qk_mcp.guest import __main__ as guest
 from qk_mcp.projects import config
+from qk_mcp.runs.record import append_run
 from tests import reference
+from tests.runs.test_record import made
+from tests.support.cli import CommandLine
 from tests.support.environment import BARE_PATH, PROGRAM, scrubbed
+from tests.support.projects import make_project
 from tests.support.serving import serving
 
 ROOT = Path(__file__).parents[1]
@@ -187,25 +191,79 @@ PLACEHOLDERS = {
 }
 
 
-@each_document
-def test_shown_commands_are_valid(document: Path) -> None:
-    """cyclopts accepts each command as it is written; a name in capitals stands for a value."""
+def shown_commands(document: Path) -> Iterator[list[str]]:
+    """Yield the words of each `qk-mcp` command that is written out; a name in capitals gets a value."""
     for text in code(document):
         for line in text.splitlines():
             command = re.match(r"(?:\$ )?qk-mcp ([^#|>]*)", line.strip())
-            if command is None or re.search(r"[\[…]| / |unix:", command[1]):
-                continue
-            words = [PLACEHOLDERS.get(word, word) for word in shlex.split(command[1])]
-            if words[0].startswith("-") and words[0] not in app:
-                words = ["serve", *words]
-            if words[0] == "run":
-                words = ["run", *shield_task(words[1:], app["run"])]
-            try:
-                app.parse_args(words, exit_on_error=False, print_error=False)
-            except MissingArgumentError:
-                assert re.fullmatch(r"[a-z -]+", command[1]), line  # the bare name of a command
-            except CycloptsError as error:
-                pytest.fail(f"{document.name}: {line}: {error}")
+            if command is not None and not re.search(r"[\[…]| / |unix:", command[1]):
+                yield [PLACEHOLDERS.get(word, word) for word in shlex.split(command[1])]
+
+
+def check_words(words: list[str]) -> bool:
+    """Return whether `words` are a complete command, which cyclopts must accept, and not the bare name of one."""
+    if words[0].startswith("-") and words[0] not in app:
+        words = ["serve", *words]
+    if words[0] == "run":
+        words = ["run", *shield_task(words[1:], app["run"])]
+    try:
+        app.parse_args(words, exit_on_error=False, print_error=False)
+    except MissingArgumentError:
+        assert re.fullmatch(r"[a-z -]+", " ".join(words)), words
+        return False
+    except CycloptsError as error:
+        pytest.fail(f"{shlex.join(words)}: {error}")
+    return True
+
+
+NOT_TRIED = {
+    "--http": "goes on until it is stopped; tests/integration/test_http.py starts it",
+    "--watch": "goes on until it is stopped; test_inspect.py starts it",
+    "--follow": "goes on until it is stopped; test_runs.py starts it",
+    "--install-completion": "writes into the files of a shell; test_install_completion.py starts it",
+    "--host": "connects to a machine; tests/integration/test_remote.py does it with an sshd",
+    "--via": "starts docker; tests/integration/test_remote.py does it with sh",
+}
+"""Options that keep a command from being tried here, and why."""
+
+FAILURES = {
+    "runs stop r5e": "It is not running",
+    "runs stop r4d": "It is not running",
+    "uninstall claude-code": "none of its servers is qk-mcp",
+}
+"""Commands that fail in the home of this test, and what they say."""
+
+
+@each_document
+def test_shown_commands_are_valid(document: Path) -> None:
+    for words in shown_commands(document):
+        check_words(words)
+
+
+@pytest.mark.long
+@each_document
+def test_shown_commands_do_what_they_should(document: Path, tmp_path: Path) -> None:
+    """In a home with a project `shop`, whose rules and runs are those of the guide."""
+    qk_mcp = CommandLine(tmp_path / "home")
+    root = make_project(qk_mcp.home / "code" / "shop", "from quickie import task\n@task\ndef test(): print('tested')")
+    qk_mcp.config.parent.mkdir(parents=True)
+    qk_mcp.config.write_text(f'[projects.shop]\npath = "{root}"\nconfirm = ["test"]\n')
+    qk_mcp.config.chmod(0o600)
+    state = qk_mcp.home / ".local" / "state" / "qk-mcp"
+    for run in ("r4d", "r5e"):
+        append_run(state / "runs.jsonl", made(run, state="ended", exit_code=0, seconds=1.0, project="shop"))
+    (state / "token").write_text("a-token-that-is-long-enough\n")
+    (state / "token").chmod(0o600)
+    for words in shown_commands(document):
+        if not check_words(words) or NOT_TRIED.keys() & set(words):
+            continue
+        outcome = qk_mcp(*words, cwd=root)
+        if outcome.stderr.startswith("error: which "):
+            continue  # the name of a command, which wants more
+        expected = FAILURES.get(shlex.join(words))
+        assert "Traceback" not in outcome.stderr
+        assert (outcome.code == 0) == (expected is None), (words, outcome)
+        assert (expected or "") in outcome.stderr, words
 
 
 def test_architecture_shows_what_the_sockets_carry(tmp_path: Path) -> None:

@@ -1,17 +1,13 @@
-"""The server's instructions, and the descriptions and JSON schemas of its tools.
+"""The descriptions and JSON schemas of the tools.
 
 Optional inputs have plain types because some clients refuse unions; `qk_mcp.server.arguments` accepts null as well.
 """
 
-from itertools import accumulate
 from typing import Any
-
-from qk_mcp.projects.served import ServedProjects
-from qk_mcp.text import one_line
 
 __all__ = ["DEFAULT_LINES", "DEFAULT_TIMEOUT", "GET_RUN_DESCRIPTION", "GET_RUN_INPUT", "GET_RUN_OUTPUT",
            "LIST_DESCRIPTION", "LIST_INPUT", "LIST_OUTPUT", "LONG_TIMEOUT", "META", "RUN_DESCRIPTION", "RUN_INPUT",
-           "RUN_OUTPUT", "STOP_RUN_DESCRIPTION", "STOP_RUN_INPUT", "instructions", "run_input"]  # fmt: skip
+           "RUN_OUTPUT", "STOP_RUN_DESCRIPTION", "STOP_RUN_INPUT", "run_input"]  # fmt: skip
 
 DEFAULT_TIMEOUT = 60.0
 """Seconds that a run may take if the client gives no timeout."""
@@ -24,9 +20,6 @@ DEFAULT_LINES = 60
 
 META = {"anthropic/maxResultSizeChars": 200_000}
 """Keeps Claude Code from replacing a long answer by a preview."""
-
-_INSTRUCTIONS = 1_500
-"""Characters of the instructions at most."""
 
 LIST_DESCRIPTION = """\
 List the tasks that the user's projects define for the task runner quickie, with their arguments. \
@@ -319,26 +312,3 @@ def run_input(*, background: bool) -> dict[str, Any]:
     parameters = {name: value for name, value in RUN_INPUT["properties"].items() if name != "background"}
     seconds = parameters["timeout"] | {"description": "Seconds after which the task is stopped; 60 when left out."}
     return RUN_INPUT | {"properties": parameters | {"timeout": seconds}}
-
-
-def instructions(served: ServedProjects) -> str:
-    """Return the text for the client's model: how to use the tools, and which projects there are."""
-    names = [repr(one_line(project.alias)) for project in served.projects]
-    parts = ["Runs the tasks that projects define for the task runner quickie. Call list_tasks first, then run_task."]
-    match names:
-        case []:
-            parts.append("There is no project yet; the user can add one: qk-mcp projects add NAME:PATH")
-        case [only]:
-            parts.append(f"There is one project, {only}, so `project` may be left out.")
-        case _:
-            default = served.default and repr(one_line(served.default.alias))
-            parts.append(f"Without `project`, run_task uses {default}." if default else "run_task needs `project`.")
-            left = _INSTRUCTIONS - len(" ".join(parts)) - len(" Projects: , and 1000 more.")
-            shown = [
-                name
-                for name, used in zip(names, accumulate(len(name) + 2 for name in names), strict=True)
-                if used <= left
-            ]
-            more = len(names) - len(shown)
-            parts.append(f"Projects: {', '.join(shown)}{f', and {more} more' if more else ''}.")
-    return " ".join(parts)

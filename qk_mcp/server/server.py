@@ -20,6 +20,7 @@ from qk_mcp.server import schemas
 from qk_mcp.server.answers import Answer, AnsweringTool, tool_error
 from qk_mcp.server.arguments import check_names, parse_detail, parse_text
 from qk_mcp.server.client_log import ClientLog
+from qk_mcp.server.instructions import server_instructions
 from qk_mcp.server.list_changed import ToolListChanges
 from qk_mcp.server.listings import Listings
 from qk_mcp.server.run_tools import RunTools
@@ -71,7 +72,7 @@ class TaskServer:
     def app(self) -> FastMCP[None]:
         """Build the FastMCP server."""
         app = StatelessFastMCP(
-            "qk-mcp", instructions=schemas.instructions(self._served), version=__version__, tasks=False
+            "qk-mcp", instructions=server_instructions(self._served), version=__version__, tasks=False
         )
         app.add_middleware(ClientLog())
         app.add_tool(

@@ -1,14 +1,10 @@
 """The schemas and texts of the tools, as strict clients and models need them."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from qk_mcp.projects.project import Project
-from qk_mcp.projects.registry import Registry
-from qk_mcp.projects.served import ServedProjects
 from qk_mcp.server.schemas import (
     GET_RUN_INPUT,
     GET_RUN_OUTPUT,
@@ -17,7 +13,6 @@ from qk_mcp.server.schemas import (
     RUN_INPUT,
     RUN_OUTPUT,
     STOP_RUN_INPUT,
-    instructions,
 )
 from tests.conftest import Demo
 
@@ -53,15 +48,3 @@ def test_every_optional_parameter_may_be_empty(demo: Demo, value: str | None) ->
     for tool, schema in INPUTS.items():
         optional = dict.fromkeys(set(schema["properties"]) - set(schema.get("required", ())), value)
         assert not client.call(tool, **({"task_name": "hello"} if tool == "run_task" else {}), **optional).is_error
-
-
-@pytest.mark.parametrize("length", [1, 10, 60])
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 100, 2_000])
-def test_the_instructions_are_bounded_and_name_projects(count: int, length: int) -> None:
-    projects = tuple(Project(alias=f"{'x' * length}{number}", path=Path("/")) for number in range(count))
-    text = instructions(ServedProjects(Registry(projects, projects[0] if count == 1 else None)))
-    assert len(text) <= 1_500
-    assert all(word in text for word in ("list_tasks", "run_task"))
-    shown = [project for project in projects if repr(project.alias) in text]
-    assert len(shown) == count or f"and {count - len(shown)} more" in text
-    assert shown or not count

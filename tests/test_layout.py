@@ -30,7 +30,7 @@ ROWS = (
 COVERED_BY = {
     "cli/test_app.py": ("__main__", "cli"),
     "cli/commands/test_doctor.py": ("cli.doctor.checks", "cli.doctor.clients", "cli.doctor.record"),
-    "cli/commands/test_install.py": ("cli.permissions",),
+    "cli/commands/test_install.py": ("cli.client_command", "cli.commands.uninstall", "cli.permissions"),
     "cli/commands/test_inspect.py": (
         "cli.inspect.gather",
         "cli.inspect.notation",

@@ -52,7 +52,7 @@ app.command(
     help_epilogue=examples("qk-mcp install cursor", "qk-mcp install claude-code --project app:~/code/app --write"),
 )
 app.command(
-    "qk_mcp.cli.commands.install:uninstall",
+    "qk_mcp.cli.commands.uninstall:uninstall",
     name="uninstall",
     usage="Usage: qk-mcp uninstall [OPTIONS] CLIENT",
     help_epilogue=examples("qk-mcp uninstall cursor", "qk-mcp uninstall claude-code --name tasks"),

@@ -1,10 +1,10 @@
-"""The options that the commands for projects share."""
+"""The arguments and options that several commands have."""
 
 import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -17,11 +17,15 @@ from qk_mcp.projects.served import ServedProjects
 
 __all__ = [
     "AllowOption",
+    "ClientName",
     "ConfigOption",
     "ConfirmOption",
     "DenyOption",
     "DescribeTimeoutOption",
     "ProjectOption",
+    "Scope",
+    "ScopeOption",
+    "ServerName",
     "ToolOption",
     "check_globs",
     "check_seconds",
@@ -29,6 +33,10 @@ __all__ = [
     "served_projects",
 ]
 
+ClientName = Annotated[str | None, Parameter(name="CLIENT")]
+ServerName = Annotated[str, Parameter(name="--name", metavar="NAME")]
+Scope = Literal["user", "project"]
+ScopeOption = Annotated[Scope, Parameter(name="--scope")]
 ProjectOption = Annotated[
     list[str] | None,
     Parameter(

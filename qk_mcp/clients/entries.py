@@ -7,12 +7,22 @@ arguments) and, in a command, `{json}`, the entry with its name.
 import json
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qk_mcp.clients.known import Client
 
-__all__ = ["command_keys", "fill_command", "fill_link", "launch_of", "make_entry", "snippet", "starts_qk_mcp"]
+__all__ = [
+    "command_keys",
+    "describe_entry",
+    "fill_command",
+    "fill_link",
+    "launch_of",
+    "make_entry",
+    "snippet",
+    "starts_qk_mcp",
+]
 
 _PACKAGE = re.compile(r"qk-mcp(\[[\w,-]*\])?([=<>~!@ ].*)?")
 """The requirement that uvx installs."""
@@ -119,3 +129,12 @@ def snippet(client: Client, name: str, launch: Sequence[str]) -> str:
         case "yaml":  # JSON's strings and lists are YAML, too
             lines = [f"    {key}: {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
             return "\n".join((f"{client.table}:", f"  {name}:", *lines))
+
+
+def describe_entry(to: Client, entry: Any) -> str:
+    """Return what an entry starts or connects to, in a few words for people."""
+    if launch := launch_of(to, entry):
+        return shlex.join(launch)
+    if not isinstance(entry, Mapping):
+        return repr(entry)
+    return str(entry.get("url") or entry.get("httpUrl") or entry.get("serverUrl") or dict(entry))

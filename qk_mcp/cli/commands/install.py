@@ -1,45 +1,35 @@
-"""`qk-mcp install` and `qk-mcp uninstall`: add the server to an MCP client, or remove it."""
+"""`qk-mcp install`: adds the server to an MCP client."""
 
 import os
 import re
 import shlex
 import shutil
-import signal
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from qk_mcp.cli.bytecode import compile_imports
-from qk_mcp.cli.options import ConfigOption, ProjectOption
+from qk_mcp.cli.client_command import report_edit, run_client_command
+from qk_mcp.cli.options import ClientName, ConfigOption, ProjectOption, ScopeOption, ServerName
 from qk_mcp.cli.own_command import own_command
-from qk_mcp.cli.permissions import check_permissions, grant_permissions, withdraw_permissions
+from qk_mcp.cli.permissions import check_permissions, grant_permissions
 from qk_mcp.cli.server_options import own_options, remote_options, root_here, shared_options, warn_of_this_python
 from qk_mcp.cli.ui.messages import note, warn
-from qk_mcp.clients.entries import fill_command, fill_link, launch_of, make_entry, snippet, starts_qk_mcp
-from qk_mcp.clients.files import is_editable, put_server, read_servers, remove_server
+from qk_mcp.clients.entries import describe_entry, fill_command, fill_link, launch_of, make_entry, snippet
+from qk_mcp.clients.files import is_editable, put_server, read_servers
 from qk_mcp.clients.known import Client, find_client, shared_client, url_client
 from qk_mcp.clients.launchers import Launcher, default_launcher, launch_words
 from qk_mcp.clients.locations import client_file, shared_file
-from qk_mcp.errors import ClientCommandFailed, EntryMissing, EntryNotOurs, EntryTaken, InvalidOption, QkMcpError
+from qk_mcp.errors import EntryTaken, InvalidOption, QkMcpError
 from qk_mcp.projects.remote import Remote
 from qk_mcp.text import printable
 
-__all__ = ["install", "uninstall"]
+__all__ = ["install"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 """What every client accepts. Most put the name before that of each tool and allow 60 or 64 characters in total."""
-
-_PATIENCE = 60.0
-"""The time limit of a client's own command, in seconds."""
-
-ClientName = Annotated[str | None, Parameter(name="CLIENT")]
-ServerName = Annotated[str, Parameter(name="--name", metavar="NAME")]
-Scope = Literal["user", "project"]
-ScopeOption = Annotated[Scope, Parameter(name="--scope")]
 
 
 def install(
@@ -126,49 +116,6 @@ def install(
         grant_permissions(to, file, name, launch, write=write)
 
 
-def uninstall(
-    client: ClientName = None,
-    /,
-    *,
-    name: ServerName = "qk-mcp",
-    scope: ScopeOption = "user",
-    url: Annotated[str | None, Parameter(metavar="URL")] = None,
-    write: Annotated[bool, Parameter(negative="", show=False)] = False,  # noqa: ARG001 -- always; as for install
-) -> None:
-    """Remove this server from an MCP client.
-
-    Parameters
-    ----------
-    client
-        The client's name, as for install.
-    name
-        The server's name in the client.
-    scope
-        Your own file, or the one of this project.
-    url
-        The URL of an entry that was installed with --url.
-    """
-    to = find_client(client or "")
-    shared = scope == "project"
-    file = shared_file(to, root_here()) if shared else client_file(to, os.environ)
-    if url:
-        to = url_client(to, "")
-    servers = read_servers(to, file)
-    launches = {each: launch_of(to, entry) for each, entry in servers.items()}
-    ours = [each for each, launch in launches.items() if starts_qk_mcp(launch) or (url and launch == [url])]
-    if name not in servers:
-        raise EntryMissing(to.title, name, file, ours)
-    if name not in ours:
-        raise EntryNotOurs(to.title, name, file, _describe(to, servers[name]))
-    if not shared and to.own and to.own.remove and (own := shutil.which(to.own.program)):
-        _run(own, fill_command(to, to.own.remove, name, [""]), f"remove {name!r} from {file} by hand")
-    else:
-        backup = remove_server(to, file, name, shared=shared)
-        _report(f"removed {name} from", file, backup)
-    if not shared:
-        withdraw_permissions(to, name)
-
-
 def _token(file: Path | None) -> str:
     from qk_mcp.runs.output_files import outputs_directory
     from qk_mcp.server.tokens import read_token
@@ -200,7 +147,7 @@ def _show(to: Client, file: Path, name: str, launch: list[str]) -> None:
         _say("then", to.then)
         return
     if entry is not None:
-        warn(f"there is another server named {name!r}: {_describe(to, entry)}")
+        warn(f"there is another server named {name!r}: {describe_entry(to, entry)}")
     if is_editable(to):
         words = [word for word in sys.argv[1:] if word != "--force"]
         _say("or let qk-mcp do it", shlex.join([*own_command(), *words, "--write", *["--force"] * (entry is not None)]))
@@ -217,64 +164,21 @@ def _write(to: Client, file: Path, name: str, launch: list[str], *, force: bool,
         note(f"{to.title} has the server {name} already, in {file}")
         return
     if entry is not None and not force:
-        raise EntryTaken(to.title, name, file, _describe(to, entry), shlex.join(launch))
+        raise EntryTaken(to.title, name, file, describe_entry(to, entry), shlex.join(launch))
     # An existing entry is edited: the client's own command would drop its other settings.
     if entry is None and to.own and (own := shutil.which(to.own.program)):
         by_hand = f"qk-mcp install {to.name} shows what to write into {file} by hand"
-        _run(own, fill_command(to, to.own.add, name, launch), by_hand)
+        run_client_command(own, fill_command(to, to.own.add, name, launch), by_hand)
         if name not in read_servers(to, file):  # an old version may ignore unknown options
             warn(f"the server is not in {file}: if {to.title} does not show it, {by_hand}")
         elif make_entry(to, name, launch).keys() - read_servers(to, file)[name].keys():
             put_server(to, file, name, launch)  # such as Codex's time limits, for which its command has no option
     else:
         new = not file.parent.exists()
-        _report(f"added {name} to", file, put_server(to, file, name, launch, shared=shared))
+        report_edit(f"added {name} to", file, put_server(to, file, name, launch, shared=shared))
         if new and not shared and not shutil.which(to.own.program if to.own else to.program or os.devnull):
             warn(f"{file.parent} did not exist: is {to.title} installed?")
     _say("then", to.then)
-
-
-def _run(own: str, words: Sequence[str], by_hand: str) -> None:
-    """Run a client's own command. Raises ClientCommandFailed."""
-    import subprocess
-
-    command = shlex.join([Path(own).name, *words])
-    try:
-        process = subprocess.Popen(
-            [own, *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that its children can be killed with it
-        )
-    except OSError as error:
-        raise ClientCommandFailed(command, "could not be started", error.strerror or "", by_hand) from None
-    with process:
-        try:
-            output, _ = process.communicate(timeout=_PATIENCE)
-        except BaseException as failure:
-            with suppress(ProcessLookupError, PermissionError):  # macOS raises the second for a process that just ended
-                os.killpg(process.pid, signal.SIGKILL)
-            if not isinstance(failure, subprocess.TimeoutExpired):
-                raise
-            raise ClientCommandFailed(command, f"did not end within {_PATIENCE:g} s", "", by_hand) from None
-    if process.returncode:
-        text = output.decode(errors="replace").strip()
-        raise ClientCommandFailed(command, f"failed with exit code {process.returncode}", text, by_hand)
-    note(f"ran: {command}")
-
-
-def _describe(to: Client, entry: Any) -> str:
-    if launch := launch_of(to, entry):
-        return shlex.join(launch)
-    if not isinstance(entry, Mapping):
-        return repr(entry)
-    return str(entry.get("url") or entry.get("httpUrl") or entry.get("serverUrl") or dict(entry))
-
-
-def _report(change: str, file: Path, backup: Path | None) -> None:
-    gone = "" if file.exists() else ", which had nothing else"
-    note(f"{change} {file}{gone}" + (f" (backup: {backup})" if backup else ""))
 
 
 def _say(label: str, text: str) -> None:

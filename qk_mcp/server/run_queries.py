@@ -47,6 +47,8 @@ _WAIT_FOR_LINE = 45.0
 """Seconds that a call with `until` waits if it does not say how long."""
 _PAUSE = 0.05
 """Seconds between two searches of new lines."""
+_LOOK = 0.3
+"""Seconds between two looks at the record, while a run of another server is waited for."""
 _STOP_LINES = 20
 _BY_AGENT = "by stop_run"
 
@@ -82,9 +84,12 @@ class RunQueries:
                 await stack.enter_async_context(line_search(name, pattern)) if pattern else None
                 for name, pattern in (("until", until), ("grep", grep))
             ]
-            status = await self._recorded(run_id) if run is None else run_status(run)
             notes = [note] if note else []
-            if run is not None:
+            if run is None:
+                status = await self._wait_for_other(run_id, wait)
+                if until and status.record.state == "running":
+                    notes.append("another server runs it: `until` is not watched for, only its end")
+            else:
                 run.control.write_through()
                 notes += await self._wait(run, wait, searches[0], selection.after)
                 status = run_status(run)
@@ -177,6 +182,16 @@ class RunQueries:
                 else:
                     await news.wait()
                     await anyio.sleep(_PAUSE)
+
+    async def _wait_for_other(self, run_id: str, wait: float) -> RunStatus:
+        """Return the status of a run that is not in memory when it has ended, or the time is over."""
+        deadline = time.monotonic() + wait
+        while True:
+            status = await self._recorded(run_id)
+            left = deadline - time.monotonic()
+            if status.record.state != "running" or left <= 0:
+                return status
+            await anyio.sleep(min(_LOOK, left))
 
     async def _recorded(self, run_id: str) -> RunStatus:
         """Return the status of a run that is not in memory."""

@@ -260,7 +260,8 @@ RUN_OUTPUT: dict[str, Any] = {
         "task": {"type": "string"},
         "state": {
             "type": "string",
-            "description": "running, ended (by itself), stopped, timed_out, cancelled, or lost (its end is unknown)",
+            "description": "running, ended (by itself, or it did not begin: `note` says why), stopped, timed_out, "
+            "cancelled, or lost (its end is unknown)",
         },
         "seconds": {"type": "number", "description": "How long it has taken"},
         "last_output": {"type": "number", "description": "Seconds since its last output, while it runs"},

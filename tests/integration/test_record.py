@@ -96,6 +96,21 @@ def test_a_run_of_a_killed_server_is_lost(serve: Serve, project: Callable[..., P
     assert [record.state for record in recorded(tmp_path)] == ["lost"]
 
 
+def test_a_run_of_another_server_is_waited_for(serve: Serve, project: Callable[..., Path]) -> None:
+    root = project(SOURCE)
+    first, second = serve(root), serve(root)
+    run_id = first.call("run_task", task_name="slow", background=True).data["run_id"]
+    until((root / "begun").exists, what="the task to begin")
+    answer = second.call("get_run", run_id=run_id, wait=0.5, until="x").data
+    assert answer["state"] == "running"
+    assert "another server runs it" in answer["note"]
+    call = second.start("get_run", run_id=run_id, wait=60)
+    assert second.call("list_tasks").data
+    assert not call.answered
+    assert first.call("stop_run", run_id=run_id).data["state"] == "stopped"
+    assert call.wait().data["state"] == "stopped"
+
+
 def test_runs_go_on_without_a_record(serve: Serve, tmp_path: Path) -> None:
     client = serve(SOURCE, environ={"XDG_STATE_HOME": str(tmp_path / "state")})
     (tmp_path / "state").write_text("not a directory")

@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from fastmcp.client.logging import LogMessage
     from fastmcp.client.transports import StdioTransport
 
-__all__ = ["HAND_OVER", "RemoteServers"]
+__all__ = ["HAND_OVER", "PARSERS", "RemoteServers"]
 
 log = logging.getLogger(__name__)
 
 HAND_OVER = "qk-mcp/hand-over"
 """The key of a call's `_meta` with the seconds after which a server over there answers it although the run goes on."""
+PARSERS = "qk-mcp/parsers"
+"""The key of a call of `list_tasks` that asks for what the tools of single tasks need, too."""
 
 _CONNECT = 25.0
 """Seconds in which a server over there must answer; ssh itself gives up connecting after 10."""
@@ -109,7 +111,7 @@ class RemoteServers:
         """Return the project's entry in the full form. Raises RemoteFailed, and RemoteRefused with its message."""
         arguments = {"project": project.alias, "detail": "full"}
         async with self._connected(project) as connection:
-            answer = await self._ask(connection, "list_tasks", arguments, _LISTING, None)
+            answer = await self._ask(connection, "list_tasks", arguments, _LISTING, None, {PARSERS: True})
         entries = (answer.structured_content or {}).get("result")
         return entries[0] if entries else {}
 

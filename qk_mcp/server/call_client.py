@@ -1,14 +1,16 @@
 """The client of the current call: its name, and the messages that it gets while a task runs."""
 
+from typing import Any
+
 from fastmcp.server.context import _MCP_LEVEL_SEVERITY, _get_client_log_level
 from fastmcp.server.dependencies import get_context
 from mcp_types import LoggingLevel
 
-from qk_mcp.host.remote import HAND_OVER
+from qk_mcp.host.remote import HAND_OVER, PARSERS
 from qk_mcp.runs.streams import Stream
 from qk_mcp.text import encodable, one_line
 
-__all__ = ["CallClient", "asked_hand_over", "client_name"]
+__all__ = ["CallClient", "asked_hand_over", "asks_for_parsers", "client_name"]
 
 _LENGTH = 100
 """Characters of a client's name."""
@@ -43,6 +45,15 @@ def client_name() -> str:
 
 def asked_hand_over() -> float | None:
     """Return the seconds after which the current call is to be answered in any case, if a server of ours asks so."""
-    request = get_context().request_context
-    seconds = (request.meta or {}).get(HAND_OVER) if request else None
+    seconds = _meta(HAND_OVER)
     return float(seconds) if isinstance(seconds, int | float) and not isinstance(seconds, bool) else None
+
+
+def asks_for_parsers() -> bool:
+    """Return whether a server of ours asks for what the tools of single tasks need."""
+    return _meta(PARSERS) is True
+
+
+def _meta(key: str) -> Any:
+    request = get_context().request_context
+    return (request.meta or {}).get(key) if request else None

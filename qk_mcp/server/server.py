@@ -19,6 +19,7 @@ from qk_mcp.runs.record import record_beside
 from qk_mcp.server import schemas
 from qk_mcp.server.answers import Answer, AnsweringTool, tool_error
 from qk_mcp.server.arguments import check_names, parse_detail, parse_text
+from qk_mcp.server.call_client import asks_for_parsers
 from qk_mcp.server.client_log import ClientLog
 from qk_mcp.server.instructions import server_instructions
 from qk_mcp.server.list_changed import ToolListChanges
@@ -141,7 +142,7 @@ class TaskServer:
         unknown = check_names(arguments, schemas.LIST_INPUT["properties"])
         note = "; ".join(filter(None, (unknown, self._served.note, self._task_tools.note)))
         name, pattern = parse_text(arguments, "project"), parse_text(arguments, "filter")
-        detail = parse_detail(arguments, "detail")
+        detail = "parsers" if asks_for_parsers() else parse_detail(arguments, "detail")
         if name is not None:
             return await self._listings.list_project(self._served.find(name), pattern, detail, note)
         if not self._served.projects:

@@ -142,8 +142,8 @@ class TaskTools(Provider):
     # Which tasks are tools
 
     def _candidates(self) -> list[Project]:
-        """Return the projects that may have tools. A description from another machine lacks what a tool needs."""
-        return [project for project in self._served.projects if project.remote is None and self._globs_of(project)]
+        """Return the projects that may have tools."""
+        return [project for project in self._served.projects if self._globs_of(project)]
 
     def _globs_of(self, project: Project) -> tuple[str, ...]:
         return (*project.rules.tools, *self._globs)

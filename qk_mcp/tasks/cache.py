@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from qk_mcp.errors import ProjectBroken
 from qk_mcp.host.threads import call_in_thread
 from qk_mcp.interpreters.plan import Plan, resolve
 from qk_mcp.projects.project import Project
@@ -74,7 +75,9 @@ class CatalogCache:
         a remote project RemoteFailed and RemoteRefused.
         """
         if project.remote is not None:
-            return parse_entry(await self._servers().list_tasks(project))
+            catalog = parse_entry(await self._servers().list_tasks(project))
+            self._keep(project, catalog)
+            return catalog
         current = resolve(project, self._environ)
         arrived = asyncio.get_running_loop().time()
         known, ended = self._known.get(project.alias, (None, 0.0))
@@ -111,9 +114,11 @@ class CatalogCache:
     async def changed(self, project: Project) -> bool:
         """Return whether the project has not been described since the files that its description depends on changed.
 
-        Looks at files only: what a module does besides reading them counts in `get` alone. Raises what `resolve`
-        raises.
+        Looks at files only: what a module does besides reading them counts in `get` alone. Those of a remote project
+        cannot be seen, so it counts as changed until it has been described. Raises what `resolve` raises.
         """
+        if project.remote is not None:
+            return project.alias not in self._catalogs
         known, _ = self._known.get(project.alias, (None, 0.0))
         current = await call_in_thread(resolve, project, self._environ)
         if known is None or known.plan != current:
@@ -187,8 +192,12 @@ class CatalogCache:
         line = "description project=%s tasks=%s seconds=%.3f reason=%s"
         log.info(line, alias, tasks, loop.time() - began, reason)
         self._known[alias] = description, loop.time()
-        if isinstance(description.outcome, Catalog):
-            self._catalogs[alias] = description.outcome
+        self._keep(current.project, description.outcome)
+        return description
+
+    def _keep(self, project: Project, outcome: Catalog | ProjectBroken) -> None:
+        """Remember a new catalogue, and say that there was a description."""
+        if isinstance(outcome, Catalog):
+            self._catalogs[project.alias] = outcome
         for callback in self._callbacks:
             callback()
-        return description

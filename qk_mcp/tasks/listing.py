@@ -6,6 +6,7 @@ have the same form.
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from itertools import islice
 from types import MappingProxyType
@@ -19,7 +20,8 @@ from qk_mcp.text import composed, encoded_size, nearest, shorten
 
 __all__ = ["ANSWER_LIMIT", "FULL_LIMIT", "Detail", "Listed", "listing_text", "make_entries", "matches", "task_entry"]
 
-type Detail = Literal["auto", "full", "short"]
+type Detail = Literal["auto", "full", "short", "parsers"]
+"""The form of the tasks; `parsers` is the full one with `syntax`, `action` and `number`, for another server of ours."""
 """`auto` means full if that fits, otherwise short."""
 type Listed = tuple[Project, Catalog | QkMcpError]
 """A project, and its tasks or why there are none."""
@@ -60,10 +62,10 @@ def make_entries(
         ]
         return _bound_texts(entries, limit // 2)
 
-    if detail == "full":
+    if detail in ("full", "parsers"):
         limit = max(limit, FULL_LIMIT)
     if detail != "short":
-        entries = entries_with(task_entry)
+        entries = entries_with(_parser_entry if detail == "parsers" else task_entry)
         _add_durations(entries, usual)
         if _size(entries) <= limit:
             return entries
@@ -85,6 +87,13 @@ def task_entry(task: Task) -> dict[str, Any]:
         "args_schema": [_argument_entry(argument) for argument in task.args],
     }
     return entry | ({"error": task.error} if task.error else {})
+
+
+def _parser_entry(task: Task) -> dict[str, Any]:
+    arguments = [
+        _argument_entry(argument) | {"action": argument.action, "number": argument.number} for argument in task.args
+    ]
+    return task_entry(task) | {"args_schema": arguments, "syntax": asdict(task.syntax)}
 
 
 def _add_durations(entries: Iterable[dict[str, Any]], usual: Mapping[tuple[str, str], float]) -> None:

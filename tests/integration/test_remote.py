@@ -180,6 +180,38 @@ def _state(home: Path, run_id: str) -> tuple[str, int | None]:
     return record.state, record.exit_code
 
 
+def test_tasks_in_another_place_are_tools_of_their_own(tmp_path: Path, project: Callable[..., Path]) -> None:
+    source = """
+        import sys
+        from quickie import Arg, task
+
+        @task(args=[Arg("--loud", action="store_true"), Arg("--times", type=int, default=1), Arg("words", nargs="*")])
+        def say(loud=False, times=1, words=()):
+            print(sys.argv[2:], loud, times, words)
+
+        @task
+        def deploy():
+            print("deployed")
+    """
+    root = project(source)
+    here = tmp_path / "here.json"
+    here.write_text(json.dumps({"projects": {"far": {"path": str(root), "tools": ["*"]}}}))
+    config = config_of(tmp_path, root, via=VIA, tools=["*"], deny=["deploy"])
+    home = tmp_path / "home"
+    with serving(home, None, "--config", str(here)) as local, serving(home, None, "--config", str(config)) as client:
+        [wanted] = [tool for tool in local.request("tools/list").wait().result["tools"] if tool["name"] == "say"]
+        names = [tool["name"] for tool in client.request("tools/list").wait().result["tools"]]
+        assert "say" in names
+        assert "deploy" not in names
+        [tool] = [tool for tool in client.request("tools/list").wait().result["tools"] if tool["name"] == "say"]
+        assert tool == wanted
+        arguments = {"loud": True, "times": 3, "words": ["-a", "b c"]}
+        answer = client.call("say", **arguments).data
+        assert answer["exit_code"] == 0
+        assert answer == local.call("say", **arguments).data
+        assert "syntax" not in client.call("list_tasks").text
+
+
 def test_a_server_that_ended_while_nothing_ran_is_replaced(far: Client, project: Callable[..., Path]) -> None:
     assert far.run("hello").data == HELLO
     for server in _servers(far):

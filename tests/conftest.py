@@ -35,8 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Run five workers on two processors: tests mostly wait for a process or a clock."""
-    return (os.cpu_count() or 1) * 2 + 1
+    """Run four workers on two processors: tests often wait for a process or a clock."""
+    return (os.cpu_count() or 1) * 2
 
 
 class Serve(Protocol):

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 TASK = {"name": "a", "help": "A.", "usage": "usage: a"}
 
 
+@pytest.mark.long
 def test_its_smallest_row_is_measured() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench", "--rounds", "1", "--row", "command.version", "--json"],

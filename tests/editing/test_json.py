@@ -40,6 +40,7 @@ def _data(text: str) -> Any:
     return json.loads(text, parse_float=str, parse_constant=str)
 
 
+@pytest.mark.long
 @given(_documents(), _objects)
 def test_put_adds_or_replaces_one_key(text: str, value: dict[str, Any]) -> None:
     value = _data(json.dumps(value))
@@ -50,6 +51,7 @@ def test_put_adds_or_replaces_one_key(text: str, value: dict[str, Any]) -> None:
     assert ("\r\n" in text) or ("\r" not in new)
 
 
+@pytest.mark.long
 @given(_documents())
 def test_what_was_put_can_be_dropped_without_a_trace(text: str) -> None:
     servers = _data(text).get("servers", {})
@@ -61,6 +63,7 @@ def test_what_was_put_can_be_dropped_without_a_trace(text: str) -> None:
         assert _data(rest) == {**_data(text), "servers": {}}
 
 
+@pytest.mark.long
 @given(_documents())
 def test_drop_leaves_the_others(text: str) -> None:
     expected = _data(text)

@@ -198,6 +198,7 @@ def _is_subsequence(lines: list[str], of: list[str]) -> bool:
     return all(line in rest for line in lines)
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(_documents(), _KEYS, _STRINGS)
 @example("", "a", "\x85")  # a line end to str.splitlines, none to TOML
@@ -217,6 +218,7 @@ def test_put_changes_the_entry_and_nothing_else(text: str, alias: str, path: str
     assert new.endswith("\n") == text.endswith("\n") or not text
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(_documents(), st.data())
 def test_drop_removes_the_entry_and_nothing_else(text: str, data: st.DataObject) -> None:

@@ -196,6 +196,7 @@ def test_types_have_names(tasks: dict[str, Any]) -> None:
     }
 
 
+@pytest.mark.long
 def test_choices_are_words_to_type_and_bounded(tasks: dict[str, Any], odd: Path) -> None:
     values, choices = _arguments(tasks["values"]), _arguments(tasks["choices"])
     assert values["colour"]["choices"] == ["red", "blue"]

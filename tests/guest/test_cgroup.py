@@ -70,6 +70,7 @@ def _delegated() -> bool:
 pytestmark = pytest.mark.skipif(not _delegated(), reason="no control group is delegated to this user")
 
 
+@pytest.mark.long
 def test_each_tree_has_a_group_that_is_removed(demo: Demo) -> None:
     client = demo(SOURCE)
     first, second = (client.run("group").data["stdout"] for _ in range(2))
@@ -102,6 +103,7 @@ def test_an_orphan_ends_although_the_task_has_killed_its_supervisor(demo: Demo) 
         end([child])
 
 
+@pytest.mark.long
 @needs_namespaces
 def test_processes_of_another_user_end(serve: Serve, project: Callable[..., Path]) -> None:
     root = project(SOURCE)

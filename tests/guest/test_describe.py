@@ -71,6 +71,7 @@ _BROKEN_NAMESPACES = """
 """
 
 
+@pytest.mark.long
 def test_a_task_that_cannot_be_described_costs_only_itself(make: Make, python: Path) -> None:
     root = make(_BROKEN)
     report = describe(root, python)

@@ -189,6 +189,7 @@ loud = Loud("global")
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("project", _LOUD)
 def test_a_run_ends_as_under_qk(project: str, newest: Path, make: Callable[..., Path]) -> None:
     ours, theirs = make(_LOUD[project], "ours"), make(_LOUD[project], "theirs")

@@ -38,6 +38,7 @@ HOPPING = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("world", [[], WITHOUT_CGROUPS], ids=["usual", "without cgroups"])
 @needs_namespaces
 def test_processes_that_fork_while_they_are_killed_end(
@@ -112,6 +113,7 @@ def _without_ctypes(directory: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(directory)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("leave", [_kill, Client.hang_up], ids=["killed", "left"])
 def test_children_end_with_the_server_where_nobody_adopts_orphans(
     serve: Serve, project: Callable[..., Path], tmp_path: Path, leave: Callable[[Client], None]
@@ -128,6 +130,7 @@ def test_children_end_with_the_server_where_nobody_adopts_orphans(
         end(pids.values())
 
 
+@pytest.mark.long
 def test_a_timeout_ends_all_where_nobody_adopts_orphans(
     serve: Serve, project: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -142,6 +145,7 @@ def test_a_timeout_ends_all_where_nobody_adopts_orphans(
         end(pids.values())
 
 
+@pytest.mark.long
 @needs_namespaces
 def test_sessions_end_where_there_is_no_proc(serve: Serve, project: Callable[..., Path]) -> None:
     root = project(CHILDREN)

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Serve
 from tests.support.environment import QK_MCP
 from tests.support.namespaces import AS_PID_1, needs_namespaces
 from tests.support.processes import tree, until, zombies
 
 
+@pytest.mark.long
 @needs_namespaces
 def test_processes_that_tasks_left_are_reaped(serve: Serve, project: Callable[..., Path]) -> None:
     """Both the process itself and what reads its output end up as children of the server."""

@@ -186,6 +186,7 @@ def test_a_warm_guest_is_replaced_when_python_would_start_differently(serve: Ser
     assert client.run("show").data["stdout"] == "second second\n"
 
 
+@pytest.mark.long
 def test_a_warm_guest_notices_what_has_appeared_and_disappeared(serve: Serve, tmp_path: Path) -> None:
     """None of these changes a time of a file that Python has read."""
     root = make_project(

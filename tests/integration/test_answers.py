@@ -90,6 +90,7 @@ def test_a_progress_bar_is_reduced_to_its_last_state(demo: Demo) -> None:
     assert answer == {"exit_code": 0, "stdout": f"100% [{'#' * 50}]\ndone\n", "stderr": ""}
 
 
+@pytest.mark.long
 def test_tasks_print_utf_8_in_every_locale(serve: Serve) -> None:
     client = serve(
         """

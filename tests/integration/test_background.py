@@ -143,6 +143,7 @@ def test_a_wait_returns_at_the_end(demo: Demo) -> None:
     assert "no line matches" in until_ended["note"]
 
 
+@pytest.mark.long
 def test_a_cancelled_wait_leaves_the_run(demo: Demo) -> None:
     client = demo(SOURCE)
     run = start(client, "steps")
@@ -262,6 +263,7 @@ def test_the_newest_runs_are_listed(demo: Demo) -> None:
     client.call("stop_run", run_id=run["run_id"])
 
 
+@pytest.mark.long
 def test_a_call_is_handed_over(serve: Serve, tmp_path: Path) -> None:
     client = serve(SOURCE, "--hand-over", "2")
     answer = client.run("steps").data
@@ -275,6 +277,7 @@ def test_a_call_is_handed_over(serve: Serve, tmp_path: Path) -> None:
     assert "timeout of 1 s" in client.run("hang", timeout=1).refusal
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("more", "agrees"), [({"background": True}, True), ({}, True), ({"background": True}, False)])
 def test_a_call_waits_for_the_person_before_it_is_answered(serve: Serve, more: dict[str, Any], agrees: bool) -> None:
     client: Any = serve(SOURCE, "--confirm", "hang", "--hand-over", "1", kind=Asking)
@@ -384,6 +387,7 @@ def test_too_many_runs_are_refused(serve: Serve) -> None:
     assert client.call("get_run", run_id=run_id, wait=60).data["exit_code"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("rounds", [2, pytest.param(40, marks=pytest.mark.long)])
 def test_many_runs_leave_nothing(demo: Demo, rounds: int) -> None:

@@ -99,6 +99,7 @@ def begun(root: Path, name: str = "build") -> int:
     return int(file.read_text())
 
 
+@pytest.mark.long
 def test_a_second_run_waits_within_its_timeout_and_names_the_first(
     servers: tuple[Client, Client], root: Path, home: Path
 ) -> None:
@@ -157,6 +158,7 @@ def test_the_command_line_waits_too_and_says_so(
     assert (typed.returncode, stdout) == (0, b"built\n")
 
 
+@pytest.mark.long
 def test_an_agent_waits_for_a_person(servers: tuple[Client, Client], root: Path, home: Path, config: Path) -> None:
     typed = CommandLine(home / "home").start("run", "--config", config, "app", "build")
     begun(root)

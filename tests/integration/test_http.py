@@ -74,6 +74,7 @@ def wait_for(talk: Any) -> None:
     asyncio.run(asyncio.wait_for(talk, 120))
 
 
+@pytest.mark.long
 def test_fastmcps_client_lists_runs_and_receives_live_output(server: HttpServer) -> None:
     logged: list[Any] = []
 
@@ -123,6 +124,7 @@ def test_a_body_over_four_mebibytes_is_refused(server: HttpServer) -> None:
     assert server.status_of({}, body) == 401
 
 
+@pytest.mark.long
 def test_sigterm_ends_every_run_and_the_server(home: Path, project: Callable[..., Path]) -> None:
     root = project(SOURCE)
 
@@ -215,6 +217,7 @@ def issuer() -> Iterator[Issuer]:
     issuer.close()
 
 
+@pytest.mark.long
 def test_tokens_of_an_identity_provider_let_in(home: Path, project: Callable[..., Path], issuer: Issuer) -> None:
     options = ("--auth-issuer", issuer.url, "--auth-audience", "qk-mcp")
     with serving_http(home, project(SOURCE), *options) as server:
@@ -236,6 +239,7 @@ def test_tokens_of_an_identity_provider_let_in(home: Path, project: Callable[...
         assert server.token == ""  # no token file was made
 
 
+@pytest.mark.long
 def test_a_principal_cannot_see_or_stop_the_runs_of_another(
     home: Path, project: Callable[..., Path], issuer: Issuer
 ) -> None:

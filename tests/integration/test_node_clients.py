@@ -46,6 +46,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return environ | {"PATH": os.pathsep.join([str(Path(found).parent), environ["PATH"]])}
 
 
+@pytest.mark.long
 def test_the_typescript_client_lists_runs_streams_times_out_and_cancels(
     project: Callable[..., Path], environ: dict[str, str], pytestconfig: pytest.Config
 ) -> None:
@@ -82,6 +83,7 @@ def test_the_typescript_client_lists_runs_streams_times_out_and_cancels(
     gone(*(read_pid(root / f"{name}.pid") for name in ("first", "second", "third", "fourth")))
 
 
+@pytest.mark.long
 def test_the_typescript_client_follows_the_tools_of_single_tasks(
     project: Callable[..., Path], environ: dict[str, str], pytestconfig: pytest.Config
 ) -> None:

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tests.picture import PICTURE, take
 
 
@@ -10,5 +12,6 @@ def texts(svg: str) -> list[str]:
     return re.findall(r"<text [^>]*>(.*?)</text>", svg)
 
 
+@pytest.mark.long
 def test_the_picture_is_fresh() -> None:
     assert texts(take()) == texts(PICTURE.read_text(encoding="utf-8")), "run `qk picture`"

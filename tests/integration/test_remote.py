@@ -78,6 +78,7 @@ def far(tmp_path: Path, project: Callable[..., Path]) -> Iterator[Client]:
         yield client
 
 
+@pytest.mark.long
 def test_a_project_in_another_place_is_listed_and_run(far: Client, project: Callable[..., Path]) -> None:
     [entry] = far.call("list_tasks").data
     assert entry["project_root"] == str(project(SOURCE))
@@ -99,6 +100,7 @@ def test_a_project_in_another_place_is_listed_and_run(far: Client, project: Call
     assert Path(f"/{path}").stat().st_size == truncated["bytes"]
 
 
+@pytest.mark.long
 def test_a_timeout_and_a_cancelled_call_stop_the_run_there(far: Client, project: Callable[..., Path]) -> None:
     root = project(SOURCE)
     error = far.run("hang", timeout=1).refusal
@@ -112,6 +114,7 @@ def test_a_timeout_and_a_cancelled_call_stop_the_run_there(far: Client, project:
     assert far.run("hello").data == HELLO
 
 
+@pytest.mark.long
 def test_a_run_in_the_background_is_watched_and_stopped_there(far: Client, project: Callable[..., Path]) -> None:
     run = far.run("hang", background=True).data
     pid = read_pid(project(SOURCE) / "hang.pid")
@@ -235,6 +238,7 @@ def test_the_record_here_has_no_secret(tmp_path: Path, project: Callable[..., Pa
     assert "tomato-and-basil" not in (home / ".local" / "state" / "qk-mcp" / "runs.jsonl").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_there_when_this_server_ends(
     far: Client, project: Callable[..., Path], number: signal.Signals
@@ -245,6 +249,7 @@ def test_nothing_is_left_there_when_this_server_ends(
     gone(pid)
 
 
+@pytest.mark.long
 def test_a_broken_connection_is_an_error_and_the_next_call_connects_again(
     far: Client, project: Callable[..., Path]
 ) -> None:
@@ -259,6 +264,7 @@ def test_a_broken_connection_is_an_error_and_the_next_call_connects_again(
     assert far.run("hello").data == HELLO
 
 
+@pytest.mark.long
 def test_rules_and_settings_apply_to_a_project_in_another_place(tmp_path: Path, project: Callable[..., Path]) -> None:
     settings = {"via": VIA, "deny": ["hello"], "confirm": ["fail"], "env": {"MY_TOKEN": "a-secret-of-mine"}}
     config = config_of(tmp_path, project(SOURCE), **settings)
@@ -341,6 +347,7 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
         yield sshd
 
 
+@pytest.mark.long
 def test_a_project_is_used_over_ssh_and_a_broken_connection_ends_the_run(
     tmp_path: Path, project: Callable[..., Path], sshd: Sshd
 ) -> None:

@@ -294,6 +294,7 @@ def test_a_project_that_prints_while_it_is_imported(demo: Demo) -> None:
     assert client.run("quiet").data["exit_code"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [["-vv"], ["-qqq"]], ids=" ".join)
 def test_verbose_output_goes_to_stderr_only(serve: Serve, options: list[str]) -> None:
     client = serve(SOURCE, *options, environ={"PYTHONWARNINGS": "always", "PYTHONDEVMODE": "1"})

@@ -118,6 +118,7 @@ def test_a_timeout_ends_the_whole_tree(demo: Demo, task: str) -> None:
     assert answer.at - call.sent_at < 2 + 2 + 1, "two seconds to stop it, and one for a busy machine"
 
 
+@pytest.mark.long
 @needs_namespaces
 def test_processes_that_cannot_be_killed_are_named(serve: Serve, project: Callable[..., Path]) -> None:
     """As those of `sudo`: here, root without the right to signal others, and a child of another user."""
@@ -438,6 +439,7 @@ def patient(serve: Serve, project: Callable[..., Path], tmp_path: Path) -> tuple
     return serve(None, "--config", str(config)), root
 
 
+@pytest.mark.long
 def test_a_project_can_give_its_tasks_time_for_clean_up(patient: tuple[Client, Path]) -> None:
     client, root = patient
     assert "cleaned up" in client.run("slow", timeout=1.5).refusal
@@ -617,6 +619,7 @@ def test_a_process_left_running_may_write_after_the_server_has_ended(
         end([child])
 
 
+@pytest.mark.long
 def test_a_task_that_suspends_its_supervisor_is_stopped(demo: Demo) -> None:
     """Only the supervisor can find its child of another session and environment."""
     client = demo("""
@@ -658,6 +661,7 @@ def test_children_that_have_ended_are_not_reported(demo: Demo) -> None:
 # Cancelling
 
 
+@pytest.mark.long
 def test_cancelling_at_every_moment(demo: Demo) -> None:
     client = demo("""
         import os, time
@@ -836,6 +840,7 @@ def test_the_output_of_a_cancelled_run_is_kept_and_a_timeout_names_its_own(demo:
         assert str(kept) in refusal
 
 
+@pytest.mark.long
 def test_half_a_hang_up_ends_the_server(tmp_path: Path, project: Callable[..., Path]) -> None:
     """Node gives its children a socket as stdin, and closes only one direction of it."""
     root = project("""

@@ -53,6 +53,7 @@ def test_from_a_directory_that_was_deleted(serve: Serve, tmp_path: Path) -> None
     assert works(serve(SOURCE, cwd=doomed, command=shell))
 
 
+@pytest.mark.long
 def test_from_a_directory_that_may_not_be_read(serve: Serve, tmp_path: Path) -> None:
     """Whoever runs the tests as root may read it all the same; then the test says less."""
     closed = tmp_path / "closed"
@@ -81,6 +82,7 @@ def test_with_settings_of_other_fastmcp_servers_in_the_environment(serve: Serve)
     assert {f"{name}={value}" for name, value in settings.items()} <= set(lines)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept", [[], pytest.param(["HOME"], marks=pytest.mark.long)], ids=["nothing", "HOME"])
 def test_with_next_to_no_environment(serve: Serve, tmp_path: Path, kept: list[str]) -> None:
     own = {"XDG_STATE_HOME", "XDG_CONFIG_HOME", *kept}  # without a HOME, the account's own home would be used
@@ -124,6 +126,7 @@ def test_with_a_standard_error_that_takes_nothing(serve: Serve, closed: str) -> 
     assert works(serve(SOURCE, command=shell))
 
 
+@pytest.mark.long
 def test_with_signals_ignored_by_whoever_started_it(serve: Serve) -> None:
     """Tasks start with default dispositions, even if `nohup` or a client made the server ignore signals.
 

@@ -185,6 +185,7 @@ def changes(client: Client) -> int:
     return len(client.notifications("notifications/tools/list_changed"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
 def test_a_changed_file_changes_the_tools(serve: Serve, project: Callable[..., Path], version: str) -> None:
     root = project(SOURCE)
@@ -257,6 +258,7 @@ async def follow(transport: Any, root: Path, mode: Any) -> None:
             await listening
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_python_client_follows_the_tools(project: Callable[..., Path], tmp_path: Path, mode: str) -> None:
     from mcp import StdioServerParameters
@@ -268,6 +270,7 @@ def test_the_python_client_follows_the_tools(project: Callable[..., Path], tmp_p
     asyncio.run(asyncio.wait_for(follow(stdio_client(server, errlog=sys.stderr), root, mode), 60))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_python_client_follows_the_tools_over_http(project: Callable[..., Path], tmp_path: Path, mode: str) -> None:
     from mcp.client.streamable_http import streamable_http_client

@@ -197,6 +197,7 @@ def _start(file: Path, alias: str, prelude: str = "", **more: object) -> subproc
     return subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, **more)  # type: ignore[call-overload,no-any-return]
 
 
+@pytest.mark.long
 def test_edits_at_the_same_time_add_up(file: Path) -> None:
     count = 12
     with ThreadPoolExecutor(4) as pool:

@@ -126,6 +126,7 @@ for number in range(200):
 """
 
 
+@pytest.mark.long
 def test_no_line_is_lost_while_ten_processes_append(outputs: Path) -> None:
     file = record_beside(outputs)
     writers = [

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from qk_mcp.runs.reports import read_reports
 from tests.conftest import Serve
 
@@ -18,6 +20,7 @@ REPORT = """<?xml version="1.0" encoding="utf-8"?>
 """
 
 
+@pytest.mark.long
 def test_an_answer_has_the_tests_of_new_reports(serve: Serve, project: Callable[..., Path], tmp_path: Path) -> None:
     root = project(
         f"""

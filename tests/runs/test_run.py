@@ -84,6 +84,7 @@ def test_a_long_timeout_bounds_the_call(demo: Demo) -> None:
     assert call.wait().at - call.sent_at < 10
 
 
+@pytest.mark.long
 def test_a_task_that_ended_while_the_server_was_suspended_has_not_timed_out(demo: Demo) -> None:
     client = demo(LEAVES_A_CHILD)
     call = client.start("run_task", task_name="leave", timeout=5)

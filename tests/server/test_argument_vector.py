@@ -132,6 +132,7 @@ def may_be_refused(parser: Parser, values: Sequence[tuple[argparse.Action, Any]]
     return odd or loose or (open_ and rest_first)
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(calls())
 def test_argparse_reads_back_the_values(call: tuple[Parser, list[tuple[argparse.Action, Any]]]) -> None:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from qk_mcp.server.start_slots import StartSlots
 from tests.conftest import Serve
 from tests.support.processes import until
@@ -53,6 +55,7 @@ def test_a_cancelled_wait_loses_no_slot() -> None:
     assert asyncio.run(count()) == 1
 
 
+@pytest.mark.long
 def test_a_project_does_not_wait_for_all_runs_of_another(serve: Serve, project: Callable[..., Path]) -> None:
     slow = project(
         """

@@ -72,6 +72,7 @@ def _answer(stream: Any, number: int) -> dict[str, Any]:
     raise AssertionError(f"no answer to {number}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["pipe", "socket"])
 def test_non_blocking_descriptors_are_served(tmp_path: Path, project: Callable[..., Path], kind: str) -> None:
     root = project(SOURCE)
@@ -97,6 +98,7 @@ def test_non_blocking_descriptors_are_served(tmp_path: Path, project: Callable[.
             assert _answer(answers, 99)["result"] == {}
 
 
+@pytest.mark.long
 def test_nothing_is_written_after_the_end_of_stdin(tmp_path: Path, project: Callable[..., Path]) -> None:
     root = project(SOURCE)
     with _started(tmp_path / "home", root, subprocess.PIPE, subprocess.PIPE) as process:

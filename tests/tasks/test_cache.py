@@ -395,6 +395,7 @@ def _package(directory: Path, text: str) -> None:
 _EDIT = st.tuples(st.sampled_from(sorted(_EDITS)), st.sampled_from(["a", "b", "c"]), st.booleans())
 
 
+@pytest.mark.long
 def test_the_listing_equals_a_fresh_one_after_each_edit(tmp_path: Path) -> None:
     _compare_listings(tmp_path / "edited", [(name, "b", name == "nothing") for name in _EDITS])
 

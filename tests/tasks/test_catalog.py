@@ -104,6 +104,7 @@ _REPORTS = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(_REPORTS, st.dictionaries(st.sampled_from(_KEYS), _REPORTS))
 def test_any_report_becomes_a_catalogue(nested: Any, report: dict[str, Any]) -> None:

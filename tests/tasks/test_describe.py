@@ -9,6 +9,7 @@ from tests.support.processes import new_children
 from tests.tasks.conftest import Describe
 
 
+@pytest.mark.long
 def test_two_thousand_tasks_are_described(described: Describe) -> None:
     tasks = "".join(f"@task(args=['--option', 'word'])\ndef task_{number}(**_): 'Help.'\n" for number in range(2_000))
     assert len(described(f"from quickie import task\n{tasks}").tasks) == 2_000

@@ -4,11 +4,13 @@ import json
 import re
 
 import jsonschema
+import pytest
 
 from qk_mcp.server.schemas import LIST_INPUT, RUN_INPUT, RUN_OUTPUT
 from tests.support.cli import CommandLine
 
 
+@pytest.mark.long
 def test_the_section_is_short_and_names_what_the_server_has(qk_mcp: CommandLine) -> None:
     done = qk_mcp("agents-md")
     assert (done.code, done.stderr) == (0, "")

@@ -65,6 +65,7 @@ class Doctor:
         return found
 
 
+@pytest.mark.long
 def test_a_healthy_installation(qk_mcp: CommandLine, app: Path) -> None:
     qk_mcp.write_config(f'[projects]\napp = "{app}"\n')
     assert qk_mcp("install", "cursor", "--write").code == 0
@@ -86,6 +87,7 @@ def test_a_healthy_installation(qk_mcp: CommandLine, app: Path) -> None:
     assert "\033" not in done.stdout
 
 
+@pytest.mark.long
 def test_json_has_the_same_checks(qk_mcp: CommandLine, app: Path) -> None:
     doctor = Doctor(qk_mcp, "--project", f"app:{app}")
     assert doctor.ok
@@ -96,6 +98,7 @@ def test_json_has_the_same_checks(qk_mcp: CommandLine, app: Path) -> None:
     assert doctor.of("clients")["remedy"] == f"{PROGRAM} install CLIENT --write"
 
 
+@pytest.mark.long
 def test_nothing_is_wrong_for_a_new_user(qk_mcp: CommandLine) -> None:
     doctor = Doctor(qk_mcp)
     assert doctor.ok
@@ -139,6 +142,7 @@ def test_other_scripts_on_path(tmp_path: Path, text: str, status: str, summary: 
     assert check.what.endswith(f"\n{script}")
 
 
+@pytest.mark.long
 def test_quickies_script_in_our_place(qk_mcp: CommandLine, tmp_path: Path) -> None:
     """As after an installer wrote quickie's script last: the record is ours, the file is theirs."""
     python = make_venv(tmp_path / "venv")
@@ -228,6 +232,7 @@ def test_projects_are_checked_one_by_one(qk_mcp: CommandLine, app: Path, tmp_pat
     assert doctor.of("server")["status"] != "wrong"
 
 
+@pytest.mark.long
 def test_a_project_that_takes_too_long(qk_mcp: CommandLine, tmp_path: Path) -> None:
     make_project(tmp_path / "slow", "import time\ntime.sleep(60)\n")
     doctor = Doctor(qk_mcp, "--project", f"slow:{tmp_path / 'slow'}", "--describe-timeout", "1")
@@ -250,6 +255,7 @@ def test_a_python_that_a_graphical_client_would_not_find(qk_mcp: CommandLine, ap
 # The record
 
 
+@pytest.mark.long
 def test_the_record_of_runs(qk_mcp: CommandLine) -> None:
     state = qk_mcp.home / ".local" / "state" / "qk-mcp"
     file = state / "runs.jsonl"
@@ -299,6 +305,7 @@ def test_rules_that_match_nothing_are_noted(qk_mcp: CommandLine, app: Path) -> N
 # The server
 
 
+@pytest.mark.long
 def test_without_projects_nothing_is_wrong(qk_mcp: CommandLine) -> None:
     doctor = Doctor(qk_mcp)
     assert doctor.of("server")["status"] != "wrong"
@@ -317,6 +324,7 @@ def test_a_server_that_cannot_start(qk_mcp: CommandLine, tmp_path: Path) -> None
 # Clients
 
 
+@pytest.mark.long
 def test_servers_in_the_files_of_clients_are_started(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> None:
     hello = {"serverInfo": {"name": "qk-mcp", "version": "0.0.1"}}
     answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": hello})
@@ -406,6 +414,7 @@ def test_the_fix_of_an_entry_keeps_its_options(qk_mcp: CommandLine) -> None:
     assert Doctor(qk_mcp).of("Cursor")["remedy"].endswith("--config /moved.toml --name x --write --force")
 
 
+@pytest.mark.long
 def test_a_yaml_file_must_be_corrected_by_hand(qk_mcp: CommandLine) -> None:
     file = qk_mcp.home / ".config" / "goose" / "config.yaml"
     file.parent.mkdir(parents=True)
@@ -421,6 +430,7 @@ def test_a_yaml_file_must_be_corrected_by_hand(qk_mcp: CommandLine) -> None:
     assert Doctor(qk_mcp).of("Goose")["remedy"] == "switch it on in Goose"
 
 
+@pytest.mark.long
 def test_files_of_the_current_directory_count(qk_mcp: CommandLine, app: Path) -> None:
     command = [sys.executable, "-m", "qk_mcp", "serve", "--project", "app:."]
     (app / ".mcp.json").write_text(json.dumps({"mcpServers": {"tasks": {"command": command[0], "args": command[1:]}}}))
@@ -429,6 +439,7 @@ def test_files_of_the_current_directory_count(qk_mcp: CommandLine, app: Path) ->
     assert doctor.of("project app")["status"] == "ok"
 
 
+@pytest.mark.long
 def test_a_command_that_only_a_repository_names_is_not_started(qk_mcp: CommandLine, app: Path, tmp_path: Path) -> None:
     script = _write_script(tmp_path / "evil", f"#!/bin/sh\ntouch '{tmp_path}/started'\n")
     servers = {"mcpServers": {"tasks": {"command": str(script), "args": ["-m", "qk_mcp", "serve"]}}}
@@ -482,6 +493,7 @@ def _terminal(columns: int) -> Iterator[tuple[int, Callable[[], str]]]:
         os.close(near)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "columns", [80, pytest.param(60, marks=pytest.mark.long), pytest.param(160, marks=pytest.mark.long)]
 )

@@ -352,6 +352,7 @@ def test_a_reader_that_leaves_early_is_no_error(qk_mcp: CommandLine, words: list
 SLOW = "import time\ntime.sleep(2)\n"
 
 
+@pytest.mark.long
 def test_a_terminal_shows_what_it_waits_for(qk_mcp: CommandLine, project: Callable[..., Path]) -> None:
     option = f"--project=demo:{project(SLOW)}"
     assert "describing demo" in _on_a_terminal(qk_mcp, "inspect", option)
@@ -371,6 +372,7 @@ def test_an_interrupt_stops_the_description_in_progress(qk_mcp: CommandLine, pro
     assert not list(temporary.iterdir())
 
 
+@pytest.mark.long
 def test_watching_shows_each_change(qk_mcp: CommandLine, root: Path) -> None:
     process = qk_mcp.start("inspect", "--watch", "--filter", "build", stdin=subprocess.DEVNULL)
     assert process.stdout

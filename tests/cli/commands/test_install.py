@@ -605,6 +605,7 @@ def test_the_clients_own_command_reads_an_empty_stdin(qk_mcp: CommandLine, own_c
 # Permissions
 
 
+@pytest.mark.long
 def test_permissions_are_those_of_the_tools_that_change_nothing(qk_mcp: CommandLine, tmp_path: Path) -> None:
     root = make_project(tmp_path / "shop", "from quickie import task\n\n@task\ndef lint(): pass\n")
     qk_mcp("projects", "add", f"shop:{root}")

@@ -276,6 +276,7 @@ def test_a_list_imports_no_large_library(qk_mcp: CommandLine, app: Path) -> None
 # path, and another config
 
 
+@pytest.mark.long
 def test_the_config_can_be_another_file(qk_mcp: CommandLine, app: Path) -> None:
     own = f"{qk_mcp.config}\n"
     assert qk_mcp("projects", "path") == Outcome(0, own, "")

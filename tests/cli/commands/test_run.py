@@ -216,6 +216,7 @@ def test_output_is_live(qk_mcp: CommandLine, root: Path) -> None:
         assert process.stdout.read() == b"went"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("root")
 def test_stdin_is_passed_on_and_left_alone(qk_mcp: CommandLine) -> None:
     process = qk_mcp.start("run", "copy", stdin=subprocess.PIPE)
@@ -460,6 +461,7 @@ def test_a_terminal_that_has_stopped_does_not_hold_up_a_timeout(flood: CommandLi
         os.close(ours)
 
 
+@pytest.mark.long
 def test_a_reader_that_pauses_misses_nothing(flood: CommandLine) -> None:
     process, _ = _paused(flood)
     with process:

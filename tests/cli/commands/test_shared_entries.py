@@ -72,6 +72,7 @@ def test_other_entries_of_the_file_stay(qk_mcp: CommandLine, shop: Path) -> None
     assert file.read_text() == '{"mcpServers": {"gh": {"command":   "npx"}}}\n'
 
 
+@pytest.mark.long
 def test_what_the_entry_starts_serves_the_project(qk_mcp: CommandLine, shop: Path, tmp_path: Path) -> None:
     """With the Python on PATH, and with a program that takes the words of uvx and installs nothing."""
     programs = tmp_path / "bin"

@@ -117,6 +117,7 @@ def test_commands_are_completed_with_their_help(qk_mcp: CommandLine) -> None:
     assert _words(qk_mcp, "projects", "") == ["add", "list", "path", "remove", "set", "unset"]
 
 
+@pytest.mark.long
 def test_options_are_those_of_the_command(qk_mcp: CommandLine) -> None:
     assert _words(qk_mcp, "projects", "list", "-") == ["--config", "--help", "--json", "-h"]
     assert _words(qk_mcp, "projects", "list", "--json", "-") == ["--config", "--help", "-h"]
@@ -137,6 +138,7 @@ def test_options_are_those_of_the_command(qk_mcp: CommandLine) -> None:
     assert _words(qk_mcp, "help", "run", "") == []
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("known")
 def test_projects_and_tasks(qk_mcp: CommandLine, root: Path) -> None:
     kind, answer = _answer(qk_mcp, "run", "")
@@ -157,6 +159,7 @@ def test_projects_and_tasks(qk_mcp: CommandLine, root: Path) -> None:
     assert _words(qk_mcp, "projects", "remove", "demo", "") == []
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("known")
 @pytest.mark.parametrize("before", [["build"], ["demo", "b"], ["--timeout", "5", "demo", "build"]])
 def test_the_arguments_of_a_task_follow_it(qk_mcp: CommandLine, before: list[str]) -> None:
@@ -179,6 +182,7 @@ def test_the_arguments_of_a_task_follow_it(qk_mcp: CommandLine, before: list[str
     assert answer("--unknown", "-")[1] == ["--colour", "--fast", "--jobs", "--pair"]
 
 
+@pytest.mark.long
 def test_a_declaration_is_a_name_and_a_path(qk_mcp: CommandLine, root: Path) -> None:
     (root / "single.py").touch()
     (root / "notes.txt").touch()
@@ -208,6 +212,7 @@ def test_it_prints_nothing_if_it_cannot_complete(qk_mcp: CommandLine, words: lis
 # Tasks, remembered
 
 
+@pytest.mark.long
 def test_a_project_is_loaded_once_until_a_file_changes(qk_mcp: CommandLine, known: Path) -> None:
     imported = known / "imported"
     until(lambda: _words(qk_mcp, "run", "demo", "") == TASKS and time.time() - (known / "_qk").stat().st_mtime > 3)

@@ -378,7 +378,7 @@ def test_a_named_config_and_its_forms(tmp_path: Path, variable: bool) -> None:
 def test_many_and_slow_globs_are_decided_at_once(tmp_path: Path) -> None:
     home = tmp_path / "home"
     shop = make_project(home / "shop", SHOP)
-    globs = [f"{'*a' * 140}{number}" for number in range(2_000)] + ["dep*"]
+    globs = [f"{'*a' * 140}{number}" for number in range(200)] + ["dep*"]
     with rules_server(home, f'[projects.shop]\npath = "{shop}"\ndeny = {json.dumps(globs)}') as client:
         refused(client)
         assert client.run("test").data["exit_code"] == 0

@@ -35,8 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Run four workers on two processors: tests often wait for a process or a clock."""
-    return (os.cpu_count() or 1) * 2
+    """Run three workers on two processors: tests often wait for a process or a clock."""
+    return ((os.cpu_count() or 1) * 3 + 1) // 2
 
 
 class Serve(Protocol):

@@ -26,7 +26,8 @@ __all__ = ["Address", "HttpOptions", "listen_at", "parse_address", "serve_http"]
 
 _UNIX = "unix:"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_BACKLOG = 512
+_BACKLOG = 64
+"""Connections that wait to be accepted. As many are accepted in one turn of the event loop, before any is refused."""
 _PATH = "/mcp"
 
 
@@ -121,6 +122,7 @@ def serve_http(served: ServedProjects, options: ServeOptions, http: HttpOptions)
         BodyDeadline(web),
         http=bounded_protocol(),
         ws="none",
+        backlog=_BACKLOG,
         lifespan="on",
         log_config=None,
         access_log=False,

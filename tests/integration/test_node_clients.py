@@ -119,7 +119,7 @@ def inspector(
 
     def inspect(*options: str) -> subprocess.CompletedProcess[str]:
         server = [*QK_MCP, "serve", "--project", f"demo:{root}"]
-        command = [str(programs / "mcp-inspector"), "--cli", *options, "--", *server]
+        command = [str(programs / "mcp-inspector"), "--cli", "--connect-timeout", "60000", *options, "--", *server]
         path = {"PATH": os.pathsep.join([str(programs), environ["PATH"]])}
         return subprocess.run(command, env=environ | path, cwd=root, capture_output=True, text=True, timeout=120)
 

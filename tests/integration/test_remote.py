@@ -326,14 +326,14 @@ def test_people_add_inspect_run_and_check_a_project_in_another_place(
     root = project(SOURCE)
     added = command("projects", "add", f"far:{root}", "--via", "env", "--command", shlex.join(QK_MCP))
     assert added.code == 0
-    assert "it has 6 tasks" in added.stderr
+    assert "it has 7 tasks" in added.stderr
     assert "env" in command("projects", "list").stdout
     assert "hello" in command("inspect", "far").stdout
     outcome = command("run", "far", "hello", "--name", "x")
     assert (outcome.code, outcome.stdout, outcome.stderr) == (0, "hello x\n", "greeted\n")
     assert command("run", "far", "fail").code == 3
     assert json.loads(command("run", "--json", "far", "hello").stdout) == HELLO
-    assert "6 tasks" in command("doctor").stdout
+    assert "7 tasks" in command("doctor").stdout
 
 
 # Over ssh
